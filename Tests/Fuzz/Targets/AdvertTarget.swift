@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adverts as they come off the wire, to our own reader of messages: whatever the bytes, it takes for a valid signal
-// what libdbus takes for one, and walks through it without leaving the bytes (AddressSanitizer watches).
+// Adverts as they come off the wire, to our own reader of messages: whatever the bytes, it accepts the same signals as
+// libdbus, and walks through them without leaving the bytes (AddressSanitizer watches).
 
 import CDBus
 
@@ -30,7 +30,7 @@ func readAdvert(_ input: UnsafeRawBufferPointer) {
 
 // nonisolated(unsafe), both: libFuzzer calls the entry point from one thread, one input after the other.
 
-/// The header of the last input that was valid. What fits it must be what the plain way found.
+/// The header of the last input that was valid. A message that fits it must give the same result as the plain way.
 nonisolated(unsafe) private var last: ValidHeader?
 nonisolated(unsafe) private var memory = ValueMemory()
 

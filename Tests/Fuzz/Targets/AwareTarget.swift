@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Wi-Fi services say of what they hear: the service information of Wi-Fi Aware, which is bytes from strangers, and
-// the properties of networks and of attempts to join them, of any type.
+// Reports of Wi-Fi services about the networks that they hear: the service information of Wi-Fi Aware, which is bytes
+// from strangers, and the properties of networks and of attempts to join them, of any type.
 
 import AccessoryEngine
 import AccessoryModel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CoreBluetooth is told by the view: objects, properties, values, answers and errors of any type and at any
-// moment, while an app scans, connects, reads and writes. Its thread takes it all and its queue stays alive.
+// The view's messages to CoreBluetooth: objects, properties, values, answers and errors of any type and at any moment,
+// while an app scans, connects, reads and writes. Its thread takes it all and its queue stays alive.
 
 import Dispatch
 import Foundation
@@ -16,7 +16,7 @@ private let centralWords =
         texts: ["12345678-1234-1234-1234-123456789abc", "org.accessorysetup1.View"], paths: ["/org/accessorysetup1/view"],
         interfaces: ["org.accessorysetup1.View"], keys: [("Peripherals", "a(sos)")])
 
-/// An app that goes on with whatever it is told, on its queue.
+/// An app that goes on with whatever it hears, on its queue.
 ///
 /// @unchecked Sendable: it is used on its queue, and by the fuzzer while that waits.
 private final class App: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate, @unchecked Sendable {
@@ -59,7 +59,7 @@ func tellCentral(_ bytes: UnsafeRawBufferPointer) {
     var manager: CBCentralManager? = CBCentralManager(delegate: app, queue: queue, bus: "\(bus.address)")
     defer {
         manager = nil
-        // What waits on the queue may hold the manager.
+        // Work that waits on the queue may hold the manager.
         queue.sync {}
         waitForModule()
         bus.reset()
@@ -126,7 +126,7 @@ private func request(_ act: UInt8, _ choice: UInt8, _ manager: CBCentralManager,
     }
 }
 
-/// What was said is taken, and what came of it is done.
+/// Takes the sent messages, and finishes the work that results from them.
 private func settle(_ service: inout PlayedService, _ queue: DispatchQueue) {
     queue.sync {}
     waitForModule()

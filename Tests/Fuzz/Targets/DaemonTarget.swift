@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages into the whole daemon but its edges: calls of apps, pickers, admins and strangers to any member of any
 // object with arguments that are mostly of the right types, while the radios hear, prompt, pair and fail at the word of
-// the input. What is refused changes nothing, a stranger changes nothing at all, and what is stored is what is at work.
+// the input. A refused call changes nothing, a stranger changes nothing at all, and the stored state is the state at
+// work.
 
 import AccessoryBus
 import AccessoryCore
@@ -121,7 +122,7 @@ private final class PlayedNetworks: NetworkRadio {
     func leave(completion: @escaping () -> Void) { completion() }
 }
 
-/// What is on the disk.
+/// The contents of the disk.
 private final class PlayedDisk: LedgerStore, AuditTrail {
     struct Full: Error {}
     var ledger: Ledger
@@ -246,7 +247,7 @@ private final class World {
         }
     }
 
-    /// The daemon's process ends: what waits is not answered any more.
+    /// The daemon's process ends: waiting calls are not answered any more.
     func end() {
         service.connection.localPeers = nil
         service.connection.onCall = nil
@@ -255,7 +256,7 @@ private final class World {
         PlayedBus.shared.reset(loop)
     }
 
-    /// Calls as one of them. Nil when it cannot travel.
+    /// Calls as a caller of one kind. Nil when the call cannot travel.
     @discardableResult
     func call(_ kind: Kind, _ path: ObjectPath, _ interface: String, _ member: String, _ arguments: [DBusValue]) -> UInt32? {
         guard let line, let call = try? Message.call(to: ":1.1", path: path, interface: interface, member: member, arguments)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An input of libFuzzer's as a row of choices: numbers, texts, and values of the bus that are mostly of the types that
-// the code wants. So the fuzzer changes what is said, and not only how it is spelt. At the end of the input every
-// choice is the first.
+// the code wants. So the fuzzer changes the meaning of a message, and not only its spelling. At the end of the input
+// every choice is the first.
 
 import DBusKit
 import Glibc
@@ -47,7 +47,7 @@ struct Input {
     mutating func text() -> String { String(decoding: bytes().map { $0 == 0 ? 0x20 : $0 }, as: UTF8.self) }
 }
 
-/// What is said in one place of the system.
+/// The words of one place of the system.
 struct Vocabulary {
     var texts: [String] = []
     var paths: [ObjectPath] = ["/"]
@@ -136,7 +136,7 @@ extension Input {
         return value(depth > 4 || !oneIn(3) ? pick(depth > 4 ? Array(simple.prefix(8)) : simple) : pick(deep), words, depth: depth)
     }
 
-    /// Arguments: mostly of these types.
+    /// Arguments, mostly of the given types.
     mutating func arguments(_ types: String, _ words: Vocabulary) -> [DBusValue] {
         if oneIn(12) { return (0..<number(below: 4)).map { _ in anyValue(words) } }
         return (Signature.split(types) ?? []).map { value($0, words) }

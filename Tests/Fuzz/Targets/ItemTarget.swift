@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What apps and pickers send in dictionaries: items, descriptors, settings, answers. What is taken keeps the limits,
-// says the same after it was encoded and decoded again, and can be looked for on any air; and names and patterns of all
-// kinds are compared within bounds.
+// Dictionaries from apps and pickers: items, descriptors, settings, answers. An accepted one keeps the limits, says the
+// same after it was encoded and decoded again, and can be looked for on any air; and names and patterns of all kinds
+// are compared within bounds.
 
 import AccessoryCore
 import AccessoryModel
@@ -80,7 +80,7 @@ func decodeItems(_ bytes: UnsafeRawBufferPointer) {
     }
 }
 
-/// Compiles what the rules take, and lets some accessories advertise.
+/// Compiles the descriptors that the rules accept, and lets some accessories advertise.
 private func look(for descriptors: [DiscoveryDescriptor], _ input: inout Input) {
     let valid = descriptors.filter { descriptor in
         do throws(SetupError) { try DescriptorRules.check(descriptor) } catch { return false }
@@ -106,7 +106,7 @@ private func look(for descriptors: [DiscoveryDescriptor], _ input: inout Input) 
     }
 }
 
-/// Options (two bytes), a name up to the first zero, and what is looked for in it.
+/// Options (two bytes), a name up to the first zero, and the text that is looked for in it.
 func matchNames(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bits = input.number(below: 65_536)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entry of the fuzzers: all targets are one program, which is built once, and FUZZ_TARGET says which of them runs.
+// The entry of the fuzzers: all targets are one program, which is built once, and FUZZ_TARGET says which one runs.
 // libFuzzer brings main, and the inputs (Tests/Fuzz/README.md).
 
 import Glibc
 
-/// What each target does with an input.
+/// The effect of each target on an input.
 private let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
     "adverts": readAdvert,
     "bluez": tellRadio,
@@ -57,7 +57,7 @@ public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 /// The lowest free descriptor after the first input.
 ///
-/// nonisolated(unsafe): libFuzzer calls its entry from one thread, and nobody else has it.
+/// nonisolated(unsafe): libFuzzer calls its entry from one thread, and no other thread has it.
 nonisolated(unsafe) private var firstFree: CInt?
 
 /// Nothing that an input has opened stays open. The other end's threads may still be closing theirs.
@@ -80,7 +80,7 @@ func found(_ what: String) -> Never {
     abort()
 }
 
-/// - Parameter what: what does not hold.
+/// Reports `what` as a finding unless the condition holds.
 func expect(_ holds: Bool, _ what: @autoclosure () -> String) {
     if !holds { found(what()) }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the module for apps is told by a daemon: sessions, events, properties and answers of any type, of an older
-// daemon, a newer one, or none. Every completion handler is called once, and nothing comes after `invalidated`.
+// A daemon's messages to the module for apps: sessions, events, properties and answers of any type, of an older daemon,
+// a newer one, or none. Every completion handler is called once, and nothing comes after `invalidated`.
 
 import Dispatch
 import Foundation
@@ -56,7 +56,7 @@ private func moduleAnswer(_ call: Message) -> [DBusValue]? {
     }
 }
 
-/// What an app has heard.
+/// The events that an app has heard.
 private final class Heard: Sendable {
     struct State {
         var hasEnded = false

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bus that the fuzzer plays: connections that the product makes end here, and what they say is read, answered and
-// contradicted at the word of the input. Who connects is greeted by a thread, because a connection waits for that;
-// everything else happens on the fuzzer's own thread, one step after the other, so that an input is the same every
-// time.
+// A bus that the fuzzer plays: connections that the product makes end here, and their messages are read, answered and
+// contradicted at the word of the input. A client that connects is greeted by a thread, because a connection waits for
+// that; everything else happens on the fuzzer's own thread, one step after the other, so that an input is the same
+// every time.
 
 import CDBus
 import Foundation
@@ -15,7 +15,7 @@ final class PlayedBus {
     final class Line {
         fileprivate let socket: Int32
         fileprivate var received: [UInt8] = []
-        /// What comes before the first message is authentication.
+        /// The bytes before the first message are authentication.
         fileprivate var hasBegun = false
         fileprivate(set) var isOpen = true
         /// The number of the last message that was said here.
@@ -24,7 +24,7 @@ final class PlayedBus {
         fileprivate init(_ socket: Int32) { self.socket = socket }
     }
 
-    /// nonisolated(unsafe): the fuzzer's thread has it, nobody else.
+    /// nonisolated(unsafe): the fuzzer's thread has it, no other.
     nonisolated(unsafe) static let shared = PlayedBus()
 
     let address: Connection.Address
@@ -116,8 +116,8 @@ final class PlayedBus {
 
     /// Ends all connections, for the next input.
     ///
-    /// - Parameter loop: of what was connected; it learns of the end, and lets go of what still waited for answers, or
-    ///   for its time to be over.
+    /// - Parameter loop: the loop of the connections; it learns of the end, and releases calls that still waited for
+    ///   answers, or for their time to be over.
     func reset(_ loop: MainLoop? = nil) {
         _ = hear()
         for line in lines { close(line.socket) }
@@ -130,7 +130,7 @@ final class PlayedBus {
     }
 
     /// Waits until a thread of the product's has taken everything that was said on a line: libdbus itself answers the
-    /// last word. What came before the answer is returned.
+    /// last word. The messages before that answer are returned.
     func waitForAll(on line: Line) -> [Message] {
         guard line.isOpen,
             let ping = try? Message.call(to: ":1.1", path: "/fuzz", interface: Bus.peer, member: "Ping")
@@ -178,7 +178,7 @@ private func withAddress<Result>(_ path: String, _ body: (UnsafePointer<sockaddr
     }
 }
 
-/// What waits at a socket, without waiting for more.
+/// The bytes that wait at a socket, without waiting for more.
 func receiveAll(_ socket: Int32, _ isOpen: inout Bool) -> [UInt8] {
     var all: [UInt8] = []
     while isOpen {
@@ -193,8 +193,8 @@ func receiveAll(_ socket: Int32, _ isOpen: inout Bool) -> [UInt8] {
     return all
 }
 
-/// Takes the complete messages from the beginning of what was received. The product says nothing that is not valid, and
-/// nothing that is larger than a bus passes on.
+/// Takes the complete messages from the beginning of the received bytes. The product sends no message that is not
+/// valid, and none that is larger than a bus passes on.
 func messages(in received: inout [UInt8]) -> [Message] {
     var messages: [Message] = []
     while received.count >= 16 {
@@ -222,7 +222,7 @@ let errors = [
     "net.connman.iwd.Failed",
 ]
 
-/// A service on the played bus, in the words of one place of the system: it tells signals and answers calls as the
+/// A service on the played bus, in the words of one place of the system: it sends signals and answers calls as the
 /// input says.
 struct PlayedService {
     let words: Vocabulary
@@ -230,7 +230,7 @@ struct PlayedService {
     var owners: [String: String]
     /// The types of answers, by member.
     var types: [String: String] = [:]
-    /// What a good service answers; nil for nothing.
+    /// The answer of a good service; nil for none.
     var usual: (Message) -> [DBusValue]? = { _ in [] }
     /// Calls that wait for their answers.
     private(set) var calls: [(line: PlayedBus.Line, message: Message)] = []
@@ -240,7 +240,7 @@ struct PlayedService {
         self.owners = owners
     }
 
-    /// Answers what is asked of the bus itself, and keeps the rest.
+    /// Answers calls to the bus itself, and keeps the rest.
     mutating func take(_ heard: [(line: PlayedBus.Line, message: Message)]) {
         for (line, message) in heard where message.kind == .call {
             guard message.destination == Bus.name else {
@@ -304,7 +304,7 @@ struct PlayedService {
         }
     }
 
-    /// Tells something, from who has one of the names, or from somebody else.
+    /// Sends a signal, from the owner of one of the names, or from another sender.
     mutating func tell(_ input: inout Input, on line: PlayedBus.Line) {
         let names = owners.keys.sorted()
         let sender = input.oneIn(16) || names.isEmpty ? ":1.66" : owners[input.pick(names)] ?? ":1.66"

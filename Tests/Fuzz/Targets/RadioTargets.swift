@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bluetoothd and the Wi-Fi services tell the daemon's radios, in any order and of any type: while they are looked
-// for, scanned with, paired and joined, whatever they answer.
+// Messages of bluetoothd and the Wi-Fi services to the daemon's radios, in any order and of any type: while the
+// services are looked for, and during scans, pairings and joins, whatever they answer.
 
 import AccessoryCore
 import AccessoryEngine
@@ -46,7 +46,7 @@ private func object(_ path: ObjectPath, _ interface: String, _ values: [String: 
         .objectPath(path), .dictionary(key: "s", value: "a{sv}", [.init(.string("org.bluez.\(interface)"), .vardict(values))]))
 }
 
-/// An adapter and one device, with a service that can be read and tells.
+/// An adapter and one device, with a service that can be read and notifies.
 let bluezObjects: [DBusValue] = [
     .dictionary(
         key: "o", value: "a{sa{sv}}",
@@ -101,7 +101,7 @@ func settle(_ loop: MainLoop, _ service: inout PlayedService) {
     }
 }
 
-/// Whether the prompts and ends that the radio tells keep their order: an attempt ends once.
+/// Whether the prompts and ends that the radio reports keep their order: an attempt ends once.
 private final class RadioWatcher: RadioObserver {
     var isPairing = false
     var ended = 0

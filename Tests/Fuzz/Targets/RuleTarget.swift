@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Match rules, as clients of the view ask for them: what the parser takes is what dbus-daemon's own rules allow, and a
-// rule can be held against any message.
+// Match rules, as clients of the view ask for them: the parser takes the rules that dbus-daemon's own parser allows,
+// and a rule can be held against any message.
 
 import DBusKit
 

@@ -100,7 +100,7 @@ private func empty(_ directory: String) {
     for name in (try? SystemFile.names(in: directory)) ?? [] { unlink("\(directory)/\(name)") }
 }
 
-/// A copy of the real store, damaged; what its files are then.
+/// Makes a damaged copy of the real store, and returns the contents of its files.
 private func damage(_ directory: String, _ input: inout Input) throws -> [String: [UInt8]] {
     var files = real
     if input.oneIn(2) { files[1] = [] }
@@ -162,7 +162,7 @@ private func change(rowsIn directory: String, _ files: inout [[UInt8]], _ input:
                 }
             let row = input.number(below: 4)
             let isAll = row == 0 ? "" : " WHERE rowid = \(row)"
-            // What SQLite itself refuses is no damage.
+            // A change that SQLite itself refuses is no damage.
             switch input.byte() % 8 {
             case 0: try? database.execute("DELETE FROM \(table)\(isAll)")
             case 1: try? database.execute("PRAGMA user_version = \(Int32(truncatingIfNeeded: input.uint64() & 0xFF) - 100)")
@@ -180,7 +180,7 @@ private func examine(_ directory: String, _ before: [String: [UInt8]]) throws {
     do {
         store = try GrantStore(directory: directory, log: log)
     } catch let error as GrantStoreError {
-        // It is not damaged, or nobody can tell: it stays as it is.
+        // It is not damaged, or the damage cannot be seen: it stays as it is.
         if case .newer = error { expectLeft(directory, before, "") }
         return
     } catch {
@@ -213,7 +213,7 @@ private func expectLeft(_ directory: String, _ before: [String: [UInt8]], _ suff
     }
 }
 
-/// A set-up more, with numbers that nobody has.
+/// One more set-up, with unused numbers.
 private func goOn(_ store: GrantStore, _ state: StoredState) {
     do {
         let number = try store.nextGrantID()
@@ -231,6 +231,6 @@ private func goOn(_ store: GrantStore, _ state: StoredState) {
         expect(state.grants.allSatisfy(after.grants.contains), "what was there is gone")
         _ = try store.append([AuditEntry(time: 1, event: .granted, app: nil, who: "", why: "")])
     } catch {
-        // What SQLite cannot write for the damage it says; nothing has changed then.
+        // SQLite cannot write a change because of the damage, and says so; nothing has changed then.
     }
 }

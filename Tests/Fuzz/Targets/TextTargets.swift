@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people write into files: manifests, the Info.plist of an app, policy, the daemon's configuration, and the
-// simulator's scenarios. Whatever is in a file, it is taken or refused with its reasons; a refused one changes nothing,
-// and one that is read again says the same.
+// Files that people write: manifests, the Info.plist of an app, policy, the daemon's configuration, and the simulator's
+// scenarios. Whatever is in a file, it is taken or refused with its reasons; a refused one changes nothing, and one
+// that is read again says the same.
 
 import AccessoryCore
 import AccessoryModel

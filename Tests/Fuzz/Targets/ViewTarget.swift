@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What apps send to the view's socket, from the first byte of authentication on, while org.bluez behind it tells and
-// answers what it likes, and grants come and go. Nothing of an accessory that is not granted ever reaches a client.
+// Messages of apps to the view's socket, from the first byte of authentication on, while org.bluez behind it signals
+// and answers anything, and grants come and go. Nothing of an accessory that is not granted ever reaches a client.
 
 import AccessoryModel
 import BlueZView
@@ -11,7 +11,7 @@ import Logging
 @testable import DBusKit
 
 private let log = Logger(label: "fuzz") { _ in SwiftLogNoOpLogHandler() }
-/// The name of a device that nobody has; it occurs nowhere else.
+/// The name of a device that no app has; it occurs nowhere else.
 private let secret = "Nobody's Business"
 private let hidden: ObjectPath = "/org/bluez/hci0/dev_C0_FF_EE_00_00_99"
 
@@ -91,7 +91,7 @@ private final class Authority: ViewAuthority, ViewService {
     func dismiss(_ peer: Connection) {}
 }
 
-/// The world with a device more, which nobody has.
+/// The world with one more device, which no app has.
 private let objectsWithHidden: [DBusValue] = {
     guard case .dictionary(let key, let value, let entries) = bluezObjects[0] else { return bluezObjects }
     let device: [DBusValue.Entry] = [
@@ -128,11 +128,11 @@ private final class Client {
         say(bytes)
     }
 
-    /// Reads what has come, and looks into it.
+    /// Reads the received bytes, and looks into them.
     func hear() {
         received += receiveAll(socket, &isOpen)
         if !hasBegun {
-            // Lines of authentication; the first message follows the last of them.
+            // Lines of authentication; the first message follows the last line.
             while let end = received.firstIndex(of: 10), received.first != UInt8(ascii: "l"), received.first != UInt8(ascii: "B") {
                 received.removeSubrange(...end)
             }
