@@ -92,7 +92,7 @@ private final class Stage {
         let stage = try Stage()
         #expect(try stage.call("test.Thing", "Echo", [.variant(.string("ü"))]).get() == [.variant(.string("ü"))])
         #expect(try stage.errorName("test.Thing", "Fail") == "test.Error.No")
-        // A handler that forgets its caller: the caller is told all the same.
+        // A handler that forgets its caller: the caller gets an answer all the same.
         #expect(try stage.errorName("test.Thing", "Drop") == "org.freedesktop.DBus.Error.Failed")
     }
 
@@ -313,7 +313,7 @@ private final class Stage {
         let (stage, heard) = try stageInAPause()
         try send(3, stage, unreadIn: heard)
         _ = try stage.call("test.Thing", "Echo", [.variant(.byte(1))])
-        // What came before it is told before it.
+        // Earlier signals are delivered before the answer.
         #expect(heard.numbers == [1, 2, 3])
         // And in the stream that goes on, by the other way to call.
         tick(stage, 4)
@@ -447,7 +447,7 @@ private final class Stage {
         stage.bus.end()
         #expect(stage.loop.run(until: { gone }, timeout: .hang))
         #expect(stage.loop.run(until: { answer != nil }, timeout: .hang))
-        // And what is asked afterwards fails, it does not hang.
+        // A later call fails; it does not hang.
         var late: Result<[DBusValue], BusError>?
         stage.client.call("a.b", "/", "a.b", "C") { late = $0 }
         #expect(stage.loop.run(until: { late != nil }, timeout: .hang))

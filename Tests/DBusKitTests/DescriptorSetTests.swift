@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of the main loop: several who wait for one, numbers that are used again, and what cannot be waited for.
+// Descriptors of the main loop: several waiters for one, numbers that are used again, and descriptors that cannot be
+// waited for.
 
 import DBusKit
 import Glibc

@@ -18,7 +18,7 @@ import Testing
         service = try Connection(.server(bus.address), loop: loop)
     }
 
-    /// - Parameter begun: what the client does before it leaves.
+    /// - Parameter begun: the client's actions before it leaves.
     private func leave(
         _ begun: (Connection) throws -> Void = { _ in }
     ) throws -> (socket: FileDescriptor, left: LeftConnection) {

@@ -5,7 +5,8 @@ import DBusKit
 import TestSupport
 import Testing
 
-/// An object that takes a millisecond to look at: sixteen of them are more than one turn of the loop gives to a list.
+/// An object that takes a millisecond to look at: sixteen such objects are more than one turn of the loop gives to a
+/// list.
 private final class Slow: ExportedObject {
     let path: ObjectPath
     private let loop: MainLoop
@@ -64,7 +65,7 @@ private final class Stage {
     let lister: Connection
     let other: Connection
     let tree: ObjectServer
-    /// What came back, in its order.
+    /// The received answers and signals, in order.
     private(set) var story: [String] = []
     private var subscription: Subscription?
 
@@ -144,7 +145,7 @@ private final class Stage {
         #expect(stage.story.last == "tick 3")
     }
 
-    /// What waits for a caller is bounded: past the bound its list is made at once, and nothing is lost.
+    /// The signals that wait for a caller are bounded: past the bound its list is made at once, and nothing is lost.
     @Test func manySignalsHurryTheList() throws {
         let stage = try Stage()
         stage.whileListing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Match rules as a bus reads them: the text, and what it matches.
+// Match rules as a bus reads them: the text, and the messages that it matches.
 
 import DBusKit
 import TestSupport
@@ -21,7 +21,7 @@ import Testing
         ("arg0namespace='one'", true),
         ("arg0namespace='on'", false), ("destination=':1.5'", false), (" type='signal', member=Changed", true),
         ("eavesdrop='true'", true),
-        // Quotes anywhere, and an apostrophe outside of them.
+        // Quotes anywhere, and an apostrophe outside quotes.
         ("arg0=o'n'e", true), ("arg0='o''ne'", true),
     ]) func matching(text: String, expected: Bool) throws {
         let rule = try MatchRule(text)
@@ -43,7 +43,7 @@ import Testing
         #expect { try MatchRule(text) } throws: { ($0 as? BusError)?.name == "org.freedesktop.DBus.Error.MatchRuleInvalid" }
     }
 
-    /// Whatever the text is, reading it ends, and what was read can be asked.
+    /// Whatever the text is, reading it ends, and the resulting rule can be used.
     @Test func fuzz() throws {
         var generator = SeededGenerator(state: 11)
         let alphabet = Array("',=\\/.a0:*arg path type signal sender interface é\u{0}\u{1F4A9}")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is passed on under other names, through a real bus, which takes no message that is not well made: of all
+// Messages passed on under other names, through a real bus, which takes no message that is not well made: of all
 // lengths, so that some go out at once and some by libdbus.
 
 import DBusKit
@@ -28,7 +28,7 @@ import Testing
 
     @Test func callsAndAnswersKeepTheirArguments() throws {
         service.onCall = { [service] call in
-            // The arguments come back as somebody else's answer would.
+            // The arguments come back as another service's answer would.
             guard let arguments = try? call.arguments(limits: .generous), let own = try? call.reply(arguments),
                 let bytes = own.wireFormat, let answer = Message.demarshal(bytes), let sender = call.sender
             else { return false }

@@ -35,7 +35,7 @@ import Testing
         #expect(pauses([(0, 1), (100, 1), (2060, 4), (2060, 0)]) == [false, true, true, false])
     }
 
-    /// What one connection event of the radio brings, again and again: its first message is never delayed.
+    /// The messages of one connection event of the radio, again and again: the first one is never delayed.
     @Test func burstsBeginAtOnce() {
         let burst: [(after: Int64, taken: Int)] = [(7500, 1), (100, 1), (2060, 4), (2060, 0)]
         #expect(pauses(burst + burst) == [false, true, true, false, false, true, true, false])
@@ -118,7 +118,7 @@ import Testing
 }
 
 @Suite struct ReadingPausesTests {
-    /// Says what it was told to say.
+    /// Returns the answers of a script.
     private struct Script: ReadingPace {
         var lines: [Duration?]
 

@@ -57,7 +57,8 @@ import Testing
                 if Self.isValid(bytes) { valid += 1 }
             }
         }
-        // Other flags, numbers and paths are most of what is valid; the path of libraries themselves is not among them.
+        // Other flags, numbers and paths are most of the valid messages; the path of libraries themselves is not among
+        // them.
         #expect(fitting > 1000 && fitting <= valid)
         #expect(!Self.fits(try Self.replacing(whole, "/org/freedesktop/DBus/Locak", "/org/freedesktop/DBus/Local"), known))
     }
@@ -109,7 +110,7 @@ import Testing
         #expect(try !Self.isUnchanged(try Self.variant(Self.payload([1, 2, 3, 4, 0])), since: &memory))
     }
 
-    /// The same bytes at another alignment are another value: what was padding is a length there.
+    /// The same bytes at another alignment are another value: padding becomes a length there.
     @Test func theSameBytesElsewhereAreNotTheSame() {
         var memory = ValueMemory()
         let bytes: [UInt8] = [2, 0x61, 0x79, 0, 0, 0, 0, 0]
@@ -124,7 +125,7 @@ import Testing
         #expect(try !Self.isUnchanged(long, since: &memory) && !Self.isUnchanged(long, since: &memory))
     }
 
-    /// Whoever has read the message.
+    /// The comparison does not depend on the reader of the message.
     @Test func aMessageOfLibdbusIsComparedToo() throws {
         var memory = ValueMemory()
         let value = try Self.variant(Self.payload([1]))

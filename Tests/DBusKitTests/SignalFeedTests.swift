@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connection that listens, against a socket that says what a bus would never say, and what it says in odd pieces.
+// The connection that listens, against a socket that sends data which no bus would send, and in odd pieces.
 
 import TestSupport
 import Testing
@@ -78,7 +78,7 @@ import Testing
         feed.close()
     }
 
-    /// What is not of the stream is not told as if it were.
+    /// A signal that is not part of the stream is not delivered as if it were.
     @Test func onlyTheStreamIsTold() throws {
         let told = Told()
         let feed = try open(told)
@@ -109,7 +109,7 @@ import Testing
         feed.close()
     }
 
-    /// What ends it, once, with a reason.
+    /// The causes that end it, once, with a reason.
     @Test(arguments: [
         ("REJECTED EXTERNAL\r\n", "refused us: REJECTED"), (String(repeating: "x", count: 2000), "does not speak"),
         ("OK 1\r\nnonsense from here on.", "byte order"), ("OK 1\r\nl\u{4}\u{1}\u{2}567890123456", "protocol version"),
@@ -127,8 +127,8 @@ import Testing
         #expect(answers.count == 1 && told.changes.isEmpty)
     }
 
-    /// Each byte of a change damaged in turn, and whole ones behind it: the same is told whether or not a whole one has
-    /// made the header known before.
+    /// Each byte of a change damaged in turn, with undamaged changes behind it: the feed delivers the same whether or
+    /// not an undamaged one has made the header known before.
     @Test func aKnownHeaderMakesNoDifference() throws {
         let whole = try change(1)
         for place in whole.indices {
@@ -178,7 +178,8 @@ import Testing
         feed.close()
     }
 
-    /// Each byte of a change damaged in turn: it is told as it stands, or ends the stream; never half of it.
+    /// Each byte of a change damaged in turn: it is delivered as it stands, or ends the stream; half a change is never
+    /// delivered.
     @Test func damagedChangesAreNotTold() throws {
         let whole = try change(1)
         var ended = 0
@@ -193,7 +194,7 @@ import Testing
             bus.say(Self.greeting + bytes)
             let next = try change(2)
             bus.say(next + next)
-            // A length that is too long waits for what never comes: the end of the connection ends that.
+            // A length that is too long waits for bytes that never come: the end of the connection ends that.
             loop.iterate(mayBlock: false)
             for _ in 0..<20 where told.failures.isEmpty && told.changes.isEmpty { loop.iterate(mayBlock: false) }
             bus.hangUp()
@@ -223,7 +224,7 @@ import Testing
         }
     }
 
-    /// The real bus: what we send at once is understood, and an answer comes in order with the stream.
+    /// The real bus: it understands the messages that we send at once, and an answer comes in order with the stream.
     @Test func theRealBusUnderstandsUs() throws {
         let real = try PrivateBus()
         let sender = try Connection(.server(real.address), loop: loop)

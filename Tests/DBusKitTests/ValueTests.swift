@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values in both directions, and hostile bytes: what libdbus lets through is decoded, limited or refused, and never
-// crashes us.
+// Values in both directions, and hostile bytes: messages that libdbus lets through are decoded, limited or refused, and
+// never crash us.
 
 import DBusKit
 import TestSupport
@@ -84,7 +84,7 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
 
     // MARK: Reading in place
 
-    /// What a cursor says of a message's first argument.
+    /// A cursor's reading of a message's first argument.
     private func reading<Result>(_ value: DBusValue, _ body: (inout ValueCursor) -> Result) throws -> Result {
         var result: Result?
         try message([value]).withArguments { result = body(&$0) }
@@ -108,8 +108,8 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
                 ("b", .strings(["y"])),
             ].map { .init(.string($0.0), .variant($0.1)) })
         let found = try #require(try entries(dictionary, among: ["a", "b", "c"]))
-        // In the order of the wire, out of all variants, twice what comes twice; what merely begins alike is another
-        // key.
+        // In the order of the wire, without their variants, repeated keys twice; a key that merely begins alike is
+        // another key.
         #expect(found.map(\.0) == [1, 0, 1])
         #expect(found.map(\.1) == [.uint16(1), .bytes([1, 2]), .strings(["y"])])
         #expect(try entries(dictionary, among: [""])?.map(\.1) == [.string("x")])
@@ -133,7 +133,7 @@ private func roundTrip(_ values: [DBusValue]) throws -> [DBusValue] {
         #expect(try entries(.vardict([:]), among: ["a"])?.isEmpty == true)
     }
 
-    /// Reading in place says what reading everything says.
+    /// Reading in place and reading everything give the same result.
     @Test func bothWaysOfReadingAgree() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         var generator = SeededGenerator(state: seed)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own reader of messages against libdbus: what one takes for a message the other does, whatever is in the bytes,
-// and ours reads the values that libdbus has written. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds
-// itself.
+// Our own reader of messages against libdbus: both accept the same messages, whatever is in the bytes, and ours reads
+// the values that libdbus has written. The fuzzer (Tests/Fuzz) plays the same with inputs that it finds itself.
 
 import Foundation
 import TestSupport
@@ -18,7 +17,7 @@ import Testing
         for _ in 0..<4000 {
             var bytes = try Self.message(&random)
             for _ in 0..<Int.random(in: 0...3, using: &random) { Self.damage(&bytes, &random) }
-            // What comes behind it is the next message.
+            // Bytes behind it belong to the next message.
             if let length = try? bytes.withUnsafeBytes({ try WireMessage.length(of: $0) }), length < bytes.count {
                 bytes.removeLast(bytes.count - length)
             }
