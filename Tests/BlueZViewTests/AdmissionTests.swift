@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in: shares of users, strangers first, and nobody who keeps others out.
+// Admission: shares of users, strangers first, and no client that keeps others out.
 
 import AccessoryModel
 import Testing
@@ -70,7 +70,7 @@ import Testing
         #expect(admission.slowestReader(["a": 20, "b": 30, "c": 10, "d": 40]) == nil)
         #expect(admission.slowestReader(["a": 20, "b": 30, "c": 10, "d": 41]) == "b")
         #expect(admission.slowestReader(["a": 30, "b": 30, "c": 10, "d": 41]) == "b")
-        // What waits for somebody who has gone is nobody's.
+        // Unread bytes of a client that has gone count for no user.
         admission.left("b")
         #expect(admission.slowestReader(["a": 20, "b": 90, "c": 10, "d": 41]) == nil)
     }

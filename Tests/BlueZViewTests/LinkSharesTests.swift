@@ -47,9 +47,9 @@ private func alphabet(_ device: ObjectPath) -> [Event] {
     return events
 }
 
-/// What an observer of the events knows, with no look into the value but by what it shows.
+/// The knowledge of an observer of the events, without a look into the value except at its public state.
 private struct World: Hashable {
-    /// What the radio service has said, and what nobody has taken back.
+    /// The last report of the radio service that has not been taken back.
     var isUp = false
     var isResolved = false
     /// Each `Connect` without an outcome: true for one that has worked, and is to be confirmed.
@@ -88,8 +88,8 @@ private struct Node: Hashable {
 
 private func named(_ name: String) -> Client { clients.first { $0.name == name }! }
 
-/// The rule for each event in each state: who holds the link after it, what is answered and what is done, from what
-/// held before.
+/// The rule for each event in each state: the holders of the link afterwards, the answer and the effects, derived from
+/// the state before.
 private func expectation(
     _ event: Event, _ holders: Set<AppID>, _ world: inout World
 ) -> (holders: Set<AppID>, answer: LinkShares.Answer?, drops: LinkShares.DropReason?, callsOff: Bool) {
@@ -118,7 +118,7 @@ private func expectation(
     case .connectAnswered(_, let client, let hasWorked):
         guard world.endAttempt(client, hasWorked: false) else { break }
         if hasWorked { world.attempts[client, default: [:]][true, default: 0] += 1 }
-        // The last of those for whom it was kept did not get it.
+        // The last attempt for which the link was kept did not get it.
         if world.attempts.isEmpty, world.isUpForAttempts { drop(.unusedAfterAttempts, &world) }
     case .connectAbandoned(_, let client):
         if world.endAttempt(client, hasWorked: false) { callsOff = world.attempts.isEmpty && holders.isEmpty }
@@ -132,7 +132,7 @@ private func expectation(
             after.insert(client.app)
             world.users.insert(client)
         }
-        // What nobody has asked for any more does not stay up.
+        // A link that no client asks for any more does not stay up.
         if answer == .notGranted, world.isUp, holders.isEmpty { drop(.grantEndedMeanwhile, &world) }
     case .disconnectRequested(_, let app):
         if holders.subtracting([app]).isEmpty, world.attempts.keys.allSatisfy({ $0.app == app }) {
@@ -185,7 +185,7 @@ private func expectation(
         #expect(seen.count > 2500 && steps > 120_000, "the walk saw \(seen.count) states in \(steps) steps")
     }
 
-    /// What holds of every step, whatever the event.
+    /// The invariants of every step, whatever the event.
     private func check(
         _ effects: [LinkShares.Effect], of event: Event, from old: Node, to new: Node, _ drops: LinkShares.DropReason?,
         _ callsOff: Bool, _ place: () -> Comment
@@ -193,12 +193,12 @@ private func expectation(
         let dropped = effects.compactMap { if case .drop(dice, let reason) = $0 { reason } else { nil } }
         try #require(dropped == (drops.map { [$0] } ?? []), place())
         try #require(effects.contains(.callOff(dice)) == callsOff, place())
-        // Nobody's link is ended while somebody waits for it, and none is kept for attempts that are over.
+        // No link is ended while a client waits for it, and none is kept for attempts that are over.
         let isEnded = !dropped.isEmpty || effects.contains(.callOff(dice))
         try #require(!isEnded || new.world.attempts.isEmpty && new.holders(dice).isEmpty, place())
         try #require(!new.world.isUpForAttempts || !new.world.attempts.isEmpty, place())
         try #require(Set(effects).count == effects.count, place())
-        // Nobody sees a link that is not up, and nobody one that is not his.
+        // An app sees only links that are up, and only its own.
         for app in [red, blue] {
             let state = new.shares.state(of: dice, seenBy: app)
             let holds = new.holders(dice).contains(app)
@@ -207,7 +207,7 @@ private func expectation(
             try #require(holds || !state.areServicesResolved, place())
         }
         try #require(new.shares.state(of: dice, seenBy: nil) == LinkShares.State())
-        // Whoever sees it differently is told, before the link is ended; except where all is forgotten.
+        // An app for which the state changes gets a signal before the link is ended, except where all is forgotten.
         let isForgotten = event == .unfollowed(dice) || event == .allUnfollowed
         let changed = [red, blue].contains { old.shares.state(of: dice, seenBy: $0) != new.shares.state(of: dice, seenBy: $0) }
         try #require(!changed || isForgotten || effects.first == .signal(dice), place())
@@ -249,7 +249,7 @@ private func expectation(
         }
     }
 
-    /// Plays events and collects what follows.
+    /// Plays events and collects their answers and effects.
     private func play(_ events: [Event]) -> (shares: LinkShares, answers: [LinkShares.Answer?], effects: [[LinkShares.Effect]]) {
         var shares = LinkShares()
         let decisions = events.map { shares.handle($0) }
@@ -286,7 +286,7 @@ private func expectation(
     @Test func aRevokedGrantDropsTheLinkThatNobodyElseHolds() {
         let (shares, _, effects) = play(connecting(red1) + [.grantEnded(dice, red), .grantEnded(dice, red)])
         #expect(effects.suffix(2) == [[.signal(dice), .drop(dice, because: .grantEnded(red))], []])
-        // Up, until the radio service says otherwise; but nobody's.
+        // Up, until the radio service says otherwise, but held by no app.
         #expect(shares.state(of: dice, seenBy: red) == LinkShares.State())
     }
 
@@ -383,7 +383,7 @@ private func expectation(
         // One that it uses, and another app's.
         #expect(play(connecting(red1) + [search]).effects.last == [])
         #expect(play(connecting(blue1) + [.clientGone(client: blue1.name), search]).effects.last == [])
-        // One for which somebody waits.
+        // One for which a client waits.
         #expect(play([.connectRequested(dice, blue1), up, search]).effects.last == [])
         #expect(
             play([.connectRequested(dice, red1), up, .connectAnswered(dice, red1, hasWorked: true), search]).effects.last == [])

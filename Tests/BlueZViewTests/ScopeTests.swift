@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an app may reach, as tables: every call of org.bluez that is known, on every kind of object.
+// The reach of an app, as tables: every known call of org.bluez, on every kind of object.
 
 import AccessoryModel
 import BlueZInterfaces
@@ -126,7 +126,7 @@ import Testing
         #expect(try DiscoveryFilter(nil).values.isEmpty)
     }
 
-    /// What would narrow other clients' searches is taken from this one only.
+    /// Parameters that would narrow other clients' searches apply to this client only.
     @Test func whatIsTakenAndNotPassedOn() throws {
         #expect(
             try passed([

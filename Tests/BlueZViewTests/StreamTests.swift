@@ -12,13 +12,13 @@ import Testing
 
 @testable import BlueZView
 
-/// So long that what arrives did not wait for it.
+/// So long that a value that arrives cannot have waited for it.
 private let anHour = StreamPace(pause: .seconds(3600))
 
 @Suite struct DescriptorRelayTests {
     private let loop = MainLoop()
 
-    /// A relay between two ends that this test holds, and what came out of the app's.
+    /// A relay between two ends that this test holds, and the output of the app's end.
     private final class Stage {
         let service: FileDescriptor
         let app: FileDescriptor
@@ -92,7 +92,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         #expect(loop.run(until: { stage.received.last == 151 }, timeout: .hang))
     }
 
-    /// More than the sockets hold: whoever sends has to wait, and nothing is lost.
+    /// More than the sockets hold: the sender has to wait, and nothing is lost.
     @Test func aSenderWaitsForAReaderThatSleeps() throws {
         let stage = try Stage(loop, StreamPace())
         var sent: Int32 = 0
@@ -147,7 +147,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         #expect(!stage.relay.isPausing && Stage.receive(stage.service) == -1)
     }
 
-    /// It has written what it wanted to, and goes.
+    /// The app has written everything, and goes.
     @Test func whatAnAppWroteLastArrives() throws {
         let stage = try Stage(loop, anHour)
         for number: Int32 in 1...2 {
@@ -241,7 +241,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             return sent < 200
         }
         #expect(stage.loop.run(until: { stage.heard.count >= 100 }, timeout: .hang))
-        // A call in the middle of it, too.
+        // A call in the middle of the stream, too.
         try stage.ask()
         #expect(stage.loop.run(until: { stage.heard.count == 200 }, timeout: .hang))
         #expect(stage.heard == Array(1...200))
@@ -284,7 +284,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             stage.upstream.close()
         } else {
             stage.upstream.unsubscribe(from: Self.device)
-            // What waits is read before the answer, and is nobody's.
+            // Waiting values are read before the answer, and go to no client.
             try stage.ask()
         }
         #expect(stage.heard == [1, 2])

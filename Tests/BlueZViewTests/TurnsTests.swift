@@ -117,7 +117,7 @@ import Testing
         queue.afterWaiting(lane, of: mine.party, owner: mine) { [begun] in begun.calls.append("at once") }
         for number in 1...4 { enter("mine \(number)", lane, of: mine) }
         queue.afterWaiting(lane, of: mine.party, owner: mine) { [begun] in begun.calls.append("after") }
-        // It waits for what this client has said, not for others.
+        // It waits for this client's earlier calls, not for others.
         queue.afterWaiting(lane, of: others.party, owner: others) { [begun] in begun.calls.append("another's") }
         #expect(begun.calls == ["at once", "mine 1", "mine 2", "another's"])
         queue.leave(lane)
