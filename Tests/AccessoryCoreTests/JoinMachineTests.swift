@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who keeps the machine on an accessory's network: all states that two apps, three connections and two networks can
-// reach, with what must hold in each, and the stories that the engine plays.
+// reach, with the invariants of each, and the stories that the engine plays.
 
 import AccessoryCore
 import AccessoryModel
@@ -24,7 +24,7 @@ import Testing
         var isLeaving = false
     }
 
-    /// What a client, the radio or the world around may do next.
+    /// The possible next events, from a client, the radio or the environment.
     private static func events(in world: World) -> [JoinMachine.Event] {
         var events: [JoinMachine.Event] = [
             .gone(reason: "gone"), .entitled([], reason: "revoked"), .entitled(Set(holders), reason: "all"),
@@ -74,7 +74,7 @@ import Testing
                 world.isLeaving = true
             case .answer(let ticket, let failure):
                 try #require(world.owed.remove(ticket) != nil, "answered twice: \(ticket)")
-                // Whoever is told that the network is joined holds it, and it is.
+                // A client that gets the answer “joined” holds the network, and the machine is on it.
                 if case .wanted(ticket, let goal, let holder) = event, failure == nil {
                     guard case .joined(goal, _) = now.state else { throw Broken("\(event): told so, and is \(now.state)") }
                     try #require(now.holders.contains(holder))
@@ -93,11 +93,11 @@ import Testing
         switch now.state {
         case .idle: try #require(now.holders.isEmpty && !world.isJoining && world.owed.isEmpty, "\(event): somebody is forgotten")
         case .joining: try #require(world.isJoining && !world.isLeaving)
-        // Nobody stays on a network that nobody holds.
+        // The machine does not stay on a network without holders.
         case .joined: try #require(!now.holders.isEmpty && !world.isJoining && !world.isLeaving)
         case .leaving: try #require(world.isLeaving && now.holders.isEmpty)
         }
-        // Joining and leaving are told, once each.
+        // Joining and leaving are each reported once.
         func isJoined(_ machine: JoinMachine) -> Bool { if case .joined = machine.state { true } else { false } }
         let changes = effects.count { if case .changed = $0 { true } else { false } }
         let passed = !isJoined(was) && effects.contains { if case .noteLeft = $0 { true } else { false } }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may use what: adding, sharing, revoking, and which bond goes when.
+// Access to accessories: adding, sharing, revoking, and which bond goes when.
 
 import AccessoryCore
 import AccessoryModel
@@ -50,7 +50,7 @@ import Testing
         #expect(ledger.grants(of: id).map(\.app) == [app, other])
     }
 
-    /// BlueZ says of what was connected once which services it has, and no more which it advertises.
+    /// After a first connection BlueZ lists the services that a device has, no longer those that it advertises.
     @Test func aKnownAccessoryIsStillFoundByTheServiceThatItWasSetUpBy() {
         var descriptor = DiscoveryDescriptor()
         descriptor.serviceUUID = BluetoothUUID("FF3F")
@@ -67,7 +67,7 @@ import Testing
             return advert
         }
         #expect(ledger.recalling(advert(identity)).serviceUUIDs == [battery, descriptor.serviceUUID])
-        // Nobody else is taken for it, and what was set up by anything else is as it says.
+        // No other device is taken for it, and an accessory that was set up by other properties keeps its own advert.
         #expect(ledger.recalling(advert(address)) == advert(address))
         #expect(ledgerWithOne().0.recalling(advert(identity)) == advert(identity))
     }

@@ -62,7 +62,7 @@ import Testing
         #expect(names.resembled(by: ["Larnp"], of: other) == nil)
     }
 
-    /// The table stands for itself: what it says something looks like looks like nothing else.
+    /// The table is consistent: a skeleton is its own skeleton.
     @Test func aSkeletonIsItsOwn() {
         for value: UInt32 in 0x20..<0x20000 {
             guard let scalar = Unicode.Scalar(value) else { continue }

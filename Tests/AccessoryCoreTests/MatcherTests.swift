@@ -115,7 +115,7 @@ private struct Sampler {
         #expect(matches > 1000 && matches < 9900)
     }
 
-    /// What `explain` says is what the matcher does.
+    /// `explain` agrees with the matcher.
     @Test(arguments: 0..<8 as Range<UInt64>)
     func exclusionsAgreeWithTheMatcher(seed: UInt64) {
         var sampler = Sampler(generator: SeededGenerator(state: seed &+ 77))

@@ -131,8 +131,8 @@ private func options(_ number: Int) -> CompareOptions {
 
     // MARK: Regular expressions
 
-    /// Whether ICU finds it; nil for what it refuses. Its reports of progress are of no use here: it reports each
-    /// beginning that it tries, and has no end.
+    /// Whether ICU finds it; nil for a pattern that it refuses. Its reports of progress are of no use here: it reports
+    /// each beginning that it tries, and has no end.
     private func icu(_ pattern: String, in name: String, _ options: CompareOptions) -> Bool? {
         guard
             let expression = try? NSRegularExpression(
@@ -223,7 +223,7 @@ private func options(_ number: Int) -> CompareOptions {
         }
     }
 
-    /// The difference that is left of those that compile: ICU folds one letter to several, PCRE2 does not.
+    /// The one remaining difference between patterns that compile: ICU folds one letter to several, PCRE2 does not.
     @Test func oneLetterForSeveral() throws {
         for (pattern, name) in [("ß", "ss"), ("ss", "ß"), ("fi", "ﬁ")] {
             #expect(icu(pattern, in: name, .caseInsensitive) == true)
@@ -231,7 +231,7 @@ private func options(_ number: Int) -> CompareOptions {
         }
     }
 
-    /// What goes back again and again has an end, and is no match.
+    /// Endless backtracking is cut off, and counts as no match.
     @Test(
         "bounded", arguments: ["(a+)+$", "(a|aa)+$", "(.*)*(.*)*(.*)*[0-9]", "(?:\\w*+!|a)*[0-9]", "(?:(?=\\w*)(?=\\w*)a|a)*[0-9]"])
     func bounded(pattern: String) throws {

@@ -59,7 +59,7 @@ private struct World: Hashable {
     /// The grant waits for the app's confirmation.
     var awaits = false
 
-    /// Whether an event can happen in this world at all: radios and stores answer only what they were asked.
+    /// Whether an event can happen in this world at all: radios and stores answer only requests.
     func allows(_ event: SetupMachine.Event, of machine: SetupMachine) -> Bool {
         switch event {
         case .bridgingStarted: pairs != nil
@@ -79,7 +79,7 @@ private struct World: Hashable {
 }
 
 extension SetupMachine.Purpose {
-    /// Whether the world has what the run was for.
+    /// Whether the world has reached the purpose of the run.
     fileprivate func isDone(_ world: World) -> Bool {
         switch self {
         case .discovery(_, let migrates): world.added == 1 && !world.removed && (!migrates || world.migrations == 1 || world.awaits)
@@ -129,15 +129,15 @@ private func perform(
             (world.pairs, world.picked) = (offer, offer)
         case .answer, .cancelPairing:
             #expect(world.pairs != nil || world.bridges)
-            // Called off, it ends by itself, and nobody waits for that.
+            // A cancelled attempt ends by itself, and the machine does not wait for that.
             if effect == .cancelPairing { world.bridges = false }
         case .removeBond(let identity):
             #expect(!identity.wasPairedBefore, "an older bond was undone")
             world.removedBonds += 1
         case .store(let offer, let identity, let name):
-            // Only what asks for a name gets one, and never the name of what is shared.
+            // Only an offer that asks for a name gets one, and a shared accessory is never renamed.
             #expect(name == nil || offer.setup.contains(.rename) && offer.shared == nil)
-            // A grant is written only for what was offered and picked, and paired where that is needed.
+            // A grant is written only for an offer that was shown and picked, and paired where that is needed.
             #expect(offers.contains(offer) || world.picked == offer)
             #expect(offer.needsPairing == (identity != nil))
             #expect(identity == world.pairedTo)
@@ -162,7 +162,7 @@ private func perform(
             world.added += 1
         case .emit(.pickerDidDismiss(let error)):
             let isDone = purpose.isDone(world)
-            // An app that went leaves what it was given, and what waits for its confirmation.
+            // An app that has left keeps the grants it received, and those that wait for its confirmation.
             #expect(isDone == (error == nil) || isDone && error?.code == .invalidated, "\(String(describing: error)) \(world)")
             world.dismissed += 1
         case .emit: #expect(world.dismissed == 0)
@@ -218,7 +218,7 @@ private func offers(of machine: SetupMachine) -> [Offer] {
                     steps += 1
                     #expect(!before.isFinished, "a final state accepted \(event)")
                     guard node.world.allows(event, of: before) else {
-                        // What cannot have happened is without consequence.
+                        // An impossible event has no consequence.
                         #expect(!effects.contains { if case .store = $0 { true } else { false } }, "\(before.state) \(event)")
                         continue
                     }
@@ -379,7 +379,7 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         ] {
             var copy = machine
             let end = try copy.handle(event)
-            // What is gone need not be taken away.
+            // An accessory that is already gone need not be removed.
             let removes = event == .cancelled
             guard (end.first == .remove(accessory)) == removes, case .emit(.pickerDidDismiss(let error?)) = end[removes ? 1 : 0]
             else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's words: what parses, what does not.
+// The model's words: which texts parse, and which do not.
 
 import AccessoryModel
 import Testing
@@ -99,7 +99,7 @@ import Testing
         for text in ["", "0x", "12345", "G"] { #expect(CompanyIdentifier(hexadecimal: text) == nil) }
     }
 
-    /// What is advertised comes from strangers.
+    /// Adverts come from strangers.
     @Test func whatAnAccessoryIsRememberedByIsBounded() {
         var traits = Accessory.Traits()
         for number in 0..<1000 {

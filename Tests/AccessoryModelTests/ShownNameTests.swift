@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that a person is shown: which names may be set, and what is marked in text that comes anyway.
+// Text that a person is shown: which names may be set, and which characters are marked in text from elsewhere.
 
 import AccessoryModel
 import Testing
@@ -11,7 +11,7 @@ import Testing
         // Joiners where they do something: Persian, Devanagari, Sinhala, Khmer, Meetei Mayek.
         "می\u{200C}خواهم", "क\u{94D}\u{200D}ष", "ශ\u{DCA}\u{200D}රී", "ក\u{200C}ខ", "ꯀ\u{200C}ꯁ",
         "👩\u{200D}🔧", "👩🏽\u{200D}🔧", "🏳\u{FE0F}\u{200D}🌈", "👩\u{200D}❤\u{FE0F}\u{200D}👩", "🧔🏽\u{200D}♂\u{FE0F}",
-        // Selectors after what they select a form of.
+        // Selectors after the characters whose form they select.
         "❤\u{FE0F}", "☎\u{FE0E}", "1\u{FE0F}\u{20E3}", "葛\u{E0100}",
         // Marks on letters: Vietnamese in parts, Hebrew, Thai, Tibetan.
         "e\u{302}\u{301}", "שׁ\u{5B8}\u{5BD}", "น\u{E49}\u{E33}", "བ\u{F99}\u{FB1}\u{F72}\u{F7E}",
@@ -33,7 +33,7 @@ import Testing
         ("👩\u{200C}🔧", "invisible", "👩•🔧"), ("👩\u{200D}", "invisible", "👩•"), ("\u{200D}🔧", "invisible", "•🔧"),
         ("1\u{200D}2", "invisible", "1•2"), ("👩\u{200D}2", "invisible", "👩•2"), ("🏽a\u{200D}🔧", "invisible", "🏽a•🔧"),
         ("👩\u{200D}\u{200D}🔧", "invisible", "👩••🔧"),
-        // What else is nothing to see.
+        // Other characters that show nothing.
         ("\u{3164}", "invisible", "•"), ("a\u{115F}", "invisible", "a•"), ("a\u{1160}", "invisible", "a•"),
         ("a\u{34F}b", "invisible", "a•b"), ("a\u{FE00}", "invisible", "a•"), ("a\u{FE0F}", "invisible", "a•"),
         ("1\u{FE0F}", "invisible", "1•"), ("葛\u{FE00}", "invisible", "葛•"), ("a\u{E0100}", "invisible", "a•"),
