@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What apps and picker programs send: each key of each dictionary with what it takes, and everything else refused by
-// its name.
+// Input from apps and picker programs: each key of each dictionary with the values that it takes; anything else is
+// refused by its name.
 
 import AccessoryBus
 import AccessoryModel
@@ -186,7 +186,7 @@ private func expectRefusal(
 }
 
 @Suite struct DescriptorDecodingTests {
-    /// One key with what it stands for in a descriptor.
+    /// One key, with its effect on a descriptor.
     private func expect(
         _ values: [String: DBusValue], _ change: (inout DiscoveryDescriptor) throws -> Void,
         sourceLocation: SourceLocation = #_sourceLocation
@@ -369,7 +369,7 @@ private func expectRefusal(
         #expect(refusal { () throws(BusError) in _ = try WireDecoding.items(items(0)) } == "items: []: is empty")
         let tooMany = refusal { () throws(BusError) in _ = try WireDecoding.items(items(Limits.itemsPerPicker + 1)) }
         #expect(tooMany == "items: 257 items: more than 256")
-        // Of what was discovered, nothing may be shown.
+        // Discovered items may be an empty list.
         #expect(try WireDecoding.discoveredItems(items(0)).isEmpty)
         let tooManyFound = refusal { () throws(BusError) in _ = try WireDecoding.discoveredItems(items(257)) }
         #expect(tooManyFound == "items: 257 items: more than 256")
@@ -388,7 +388,7 @@ private func expectRefusal(
             (.bytes([]), "neither PNG, JPEG nor SVG"), (.bytes(largest + [0]), "more than 1048576"),
             (.fileDescriptor(sealedTooMuch), "of at most 1048576 bytes"),
         ] { expectRefusal(dictionary, ["productImage": image], of: "productImage", saying: reason) }
-        // A limit for all of them: the seventeenth of the largest is too much.
+        // One limit for all images together: the seventeenth of the largest is too much.
         let value = DBusValue.vardict(dictionary.base.merging(["productImage": .bytes(largest)]) { $1 })
         let message = refusal { () throws(BusError) in
             let values = DBusValue.array(of: "a{sv}", Array(repeating: value, count: 17))

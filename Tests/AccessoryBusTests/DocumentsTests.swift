@@ -37,7 +37,7 @@ private struct Document {
         return result
     }
 
-    /// What stands between backquotes.
+    /// The texts between backquotes.
     static func words(_ text: String) -> [String] { text.matches(of: /`([^`]+)`/).map { String($0.1) } }
 }
 
@@ -76,7 +76,7 @@ private struct Document {
 
     @Test func everyEventHasItsLine() throws {
         let told = try Document("Session").rows(of: "type").flatMap { Document.words($0[0]) }
-        // What an app of an older version makes of a newer event is not sent.
+        // `unknown` stands for a newer event in an older app, and is never sent.
         #expect(told.sorted() == SessionEventType.allCases.filter { $0 != .unknown }.map(\.name).sorted())
     }
 

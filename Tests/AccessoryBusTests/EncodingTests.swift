@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon says, in the types that the XML and the documents promise; and that what is encoded is decoded to the
-// same.
+// The daemon's output, in the types that the XML and the documents promise; decoding an encoded value yields the same
+// value.
 
 import AccessoryBus
 import AccessoryModel
@@ -173,7 +173,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         let failed = PickerPrompt(nil, failure: failure, finishesInApp: true, migrations: ["Lamp"]).wire.vardictValue ?? [:]
         #expect(failed["error"] == .string("org.accessorysetup1.Error.ConnectionFailed") && failed["message"] == .string("no"))
         #expect(failed["finishInApp"] == .boolean(true) && failed["migrations"] == .strings(["Lamp"]))
-        // What is asked now says more than what has failed before.
+        // A present question takes precedence over an earlier failure.
         #expect(prompt(.consent, failure: failure) == ["kind": "s"])
     }
 }

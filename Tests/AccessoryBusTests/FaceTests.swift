@@ -71,7 +71,7 @@ import Testing
         try check(EventDetails.self)
     }
 
-    /// Each row alone changes the value, is the one change, and is decoded from what it was encoded to.
+    /// Each row alone changes the value, is the one change, and survives encoding and decoding.
     private func check<Record: WireRecord>(_ type: Record.Type) throws {
         for row in Record.table.rows {
             let value = try #require(sample(of: row), "\(Record.recordName).\(row.name): no sample of \(row.signature)")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths, identifiers, errors and interfaces: each name leads back to what it names, and to nothing else.
+// Paths, identifiers, errors and interfaces: each name leads back to the object that it names, and to nothing else.
 
 import AccessoryBus
 import AccessoryModel

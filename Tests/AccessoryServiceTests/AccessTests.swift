@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may call what: each member of each interface against each kind of caller, and that what a caller may not know of
-// is nowhere to be found: not in calls, properties, introspection or lists.
+// Permissions: each member of each interface against each kind of caller. An object that a caller may not know of
+// appears nowhere: not in calls, properties, introspection or lists.
 
 import AccessoryBus
 import AccessoryModel
 import DBusKit
 import Testing
 
-/// What comes of using a member.
+/// The result of using a member.
 private enum Outcome {
     /// It may be used.
     case granted
@@ -42,7 +42,7 @@ private struct Row {
     }
 }
 
-/// For everybody else the member does not exist.
+/// For all other callers the member does not exist.
 private let admins = Rule.only([.admin], others: .hidden)
 
 /// The app's own connection acts in its session; an admin looks.
@@ -118,7 +118,7 @@ private let rows: [Row] = [
         service = try PlayedService()
     }
 
-    /// What an answer says about the caller's right, where arguments that fit nothing make an error of what is granted.
+    /// The caller's right according to an answer; arguments that fit no method turn a granted call into an error.
     private func outcome(_ answer: Result<[DBusValue], BusError>, granted: String? = nil) -> Outcome? {
         switch answer {
         case .success: granted == nil ? .granted : nil
@@ -143,7 +143,7 @@ private let rows: [Row] = [
     func calls(caller: CallerKind) throws {
         for row in rows {
             for method in try AccessoryBus.description(of: row.interface).methods {
-                // Arguments that no method takes: who may call is told so, and nothing happens.
+                // Arguments that no method takes: a caller with the right gets that error, and nothing happens.
                 let answer = try service.call(
                     caller, service.path(row.place), row.interface, method.name, Array(repeating: .uint64(0), count: 5))
                 #expect(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service on a private bus, over an engine whose edges stand still, and callers of every kind: real connections, of
-// which the service is told who they are.
+// The service on a private bus, over an engine whose edges stand still, and callers of every kind: real connections,
+// for which the test supplies the identities.
 
 import AccessoryBus
 import AccessoryCore
@@ -55,7 +55,7 @@ private final class NoNetworks: NetworkRadio {
     func leave(completion: @escaping () -> Void) { completion() }
 }
 
-/// What was set up before, and whatever is asked of it.
+/// A store with earlier set-ups, which accepts every request.
 private final class StillStore: LedgerStore {
     private let stored: StoredState
     init(_ stored: StoredState) { self.stored = stored }
