@@ -265,7 +265,7 @@ private let good = """
 
     @Test(arguments: [
         ("0::/\n", "snap.dice.daemon", "dice"), ("0::/\n", "snap.dice", nil), ("0::/\n", "system_u:system_r:dice_t:s0", nil),
-        // Anybody can make a control group of this name below their own slice.
+        // Any user can make a control group of this name below their own slice.
         ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/snap.dice.play-1234.scope\n", nil, nil),
         ("0::/user.slice/user-1000.slice/user@1000.service/snap.dice.daemon.service\n", nil, nil),
         ("0::/system.slice/snap.dice.daemon.service\n", nil, "dice"), ("0::/system.slice/dice.service\n", nil, nil),

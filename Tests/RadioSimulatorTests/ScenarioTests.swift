@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenarios: what the language says, and that a mistake is an error with its place.
+// Scenarios: the meaning of the language, and that a mistake is an error with its place.
 
 import AccessoryModel
 import Foundation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in cells: what is cut and wrapped by them.
+// Text in cells: cutting and wrapping.
 
 import Testing
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images for terminals: what each protocol makes of a few pixels, read back by a reader written from its specification.
+// Images for terminals: each protocol's output for a few pixels, read back by a reader written from its specification.
 
 import TerminalGraphics
 import Testing

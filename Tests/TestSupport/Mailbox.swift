@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things from other threads arrive in a test: events, answers, calls. A test waits for what it needs, with a
-// limit that only a hang reaches, and without holding the thread.
+// A place where events, answers and calls from other threads arrive in a test. A test waits for the ones it needs, with
+// a limit that only a hang reaches, and without holding the thread.
 
 internal import Dispatch
 internal import Synchronization
 
 extension Duration {
-    /// What takes longer hangs: no machine is so slow. The limit of all waiting in tests.
+    /// The limit of all waiting in tests. A longer wait is a hang: no machine is so slow.
     public static let hang = Duration.seconds(300)
 }
 
-/// What a test waited for did not come.
+/// The event that a test waited for did not come.
 public struct Overdue: Error, CustomStringConvertible {
-    /// What, and what there is.
+    /// The missing event, and the events so far.
     public let description: String
 
     /// Stores its argument.

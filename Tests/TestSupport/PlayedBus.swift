@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket that says what a test wants it to say to whoever connects, where a bus should be.
+// A socket in place of a bus, which sends the test's own bytes to each client that connects.
 
 public import DBusKit
 internal import Glibc
 
-/// Listens on a Unix socket; what clients send is read and dropped.
+/// Listens on a Unix socket; input from clients is read and dropped.
 public final class PlayedBus {
     private let directory: TemporaryDirectory
     private let loop: MainLoop
@@ -59,7 +59,7 @@ public final class PlayedBus {
         clients = []
     }
 
-    /// What the clients have sent so far, and was not asked for before.
+    /// The bytes that the clients have sent since the last call.
     public func heard() -> [UInt8] {
         var all: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65_536)

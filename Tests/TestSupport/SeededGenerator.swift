@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random values that come again with the same seed: a property test prints its seed, and whoever gets the number sees
-// the same failure.
+// Random values that come again with the same seed: a property test prints its seed, and a run with that seed shows the
+// same failure.
 
 /// SplitMix64.
 public struct SeededGenerator: RandomNumberGenerator {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Wi-Fi services say and what it means: protection, strength, bands, routes, and how an attempt to join has
-// ended.
+// The words of the Wi-Fi services and their meaning: protection, strength, bands, routes, and how an attempt to join
+// has ended.
 
 import AccessoryEngine
 import AccessoryModel
@@ -12,12 +12,12 @@ import Testing
 @testable import WiFiRadio
 
 @Suite struct WordsTests {
-    /// A message of these arguments.
+    /// A message with the given arguments.
     private func message(_ arguments: [DBusValue]) throws -> Message {
         try Message.signal(path: "/x", interface: "a.b", member: "C", arguments)
     }
 
-    /// What `read` makes of a message's first argument.
+    /// The result of `read` for a message's first argument.
     private func reading<Value>(_ argument: DBusValue, _ read: (inout ValueCursor) -> Value?) throws -> Value? {
         var value: Value?
         try message([argument]).withArguments { value = read(&$0) }
@@ -37,7 +37,7 @@ import Testing
         return values
     }
 
-    /// No route, no name server, and a connection that is this user's alone: what Docs/WiFi.md promises.
+    /// No route, no name server, and a connection that is this user's alone, as Docs/WiFi.md promises.
     @Test func whatNetworkManagerIsAskedFor() throws {
         let join = NetworkJoin(ssid: try #require(SSID("Dice")), passphrase: nil, isHidden: false)
         func groups(_ user: String?) -> [String: [String: DBusValue]] {
@@ -102,7 +102,7 @@ import Testing
         for value in [DBusValue.string("Dice"), .array(of: "q", [.uint16(1)]), .uint32(1)] {
             #expect(try reading(.vardict(["SSID": value]), SupplicantNetwork.sighting) == nil)
         }
-        // What comes twice counts as it comes last.
+        // Of a repeated key, the last value counts.
         let name = DBusValue.bytes(Array("Dice".utf8))
         let keys = DBusValue.vardict(["KeyMgmt": .strings(["sae"])])
         let twice = [("SSID", DBusValue.bytes([1])), ("RSN", keys), ("Signal", .int16(-1)), ("SSID", name), ("RSN", .vardict([:]))]
@@ -310,9 +310,9 @@ import Testing
         // That was the way home, which began before it: its turn comes, and it fails by itself.
         #expect(
             verdicts(replaced + [.device(prepare, 0), .device(failed, 7), .connection(deactivated)]) == [.wrongPassphrase])
-        // Without iwd somebody has chosen another.
+        // Without iwd: another network was chosen.
         #expect(verdicts(replaced + [.connection(deactivated)], overIWD: false) == [ManagedNetwork.failure(60)])
-        // Ended by somebody, without another in its place.
+        // Ended from outside, without another in its place.
         let ended: [Said] = [.device(prepare, 0), .device(config, 0), .device(deactivating, 39), .device(disconnected, 39)]
         #expect(verdicts(ended + [.connection(deactivated)]) == [ManagedNetwork.failure(nil)])
     }
