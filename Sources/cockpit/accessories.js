@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accessories of this machine, for admins: what they are, which apps may use them, and taking that away.
+// The accessories of this machine, for admins: their state, the apps that may use them, and revoking.
 
 import { KeyedList, ask, badge, button, element, facts, freshID, message, setAttribute, setText } from "./dom.js";
 import { ago, moment, words } from "./text.js";
 import { ADMIN } from "./bus.js";
 
-/** What BlueZ knows of a link and a battery is read so often, in milliseconds, while somebody looks. */
+/** The interval of reading links and batteries, in milliseconds, while the section is visible. */
 const REFRESH = 15_000;
 
 export class Accessories {
@@ -33,7 +33,7 @@ export class Accessories {
         this.#empty.hidden = accessories.length > 0;
     }
 
-    /** The links and batteries are not told: who looks, asks. */
+    /** Links and batteries are not signalled: the visible section reads them. */
     async #refresh() {
         clearTimeout(this.#timer);
         if (!document.hidden && this.#objects.isAdmin) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs and what was done, for admins: pickers, sessions, picker programs, and the audit trail, live.
+// The present and the past, for admins: pickers, sessions, picker programs, and the audit trail, live.
 
 import { KeyedList, badge, button, element, freshID, setText } from "./dom.js";
 import { ADMIN } from "./bus.js";
@@ -28,7 +28,7 @@ export class Activity {
     #more = button(words.older(), () => { this.#count += SHOWN; this.#drawTrail(); });
     #failure = element("p", { class: "failure", role: "alert", hidden: true });
     #readsFor = null;
-    /** What was told while the trail is being read; null at other times. */
+    /** Lines that were signalled while the trail is being read; null at other times. */
     #told = null;
     element;
 
@@ -65,7 +65,7 @@ export class Activity {
         this.#drawTrail();
     }
 
-    /** Reads the trail; the daemon tells what comes after that. */
+    /** Reads the trail; the daemon signals later lines. */
     async #read() {
         const reading = this.#readsFor = Symbol("reading");
         const told = this.#told = [];
@@ -85,7 +85,7 @@ export class Activity {
         this.#drawTrail();
     }
 
-    /** Newest first; what is known already is left out. */
+    /** Newest first, without lines that are listed already. */
     #take(entries) {
         const fresh = auditLines(entries).filter(each => each.id > this.#newest);
         if (fresh.length === 0) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The apps that have a manifest, for admins: what each declares, what is wrong with it, and what it has.
+// The apps that have a manifest, for admins: the declarations of each, the manifest's mistakes, and the app's
+// accessories.
 
 import { KeyedList, badge, element, facts, freshID, message, setText } from "./dom.js";
 import { words } from "./text.js";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page's way to the daemon: a D-Bus connection of its own, which ends with the page. Cockpit's usual connection is
-// the bridge's and outlives pages: a picker that nobody sees any more would stay registered.
+// the bridge's and outlives pages: a picker that is no longer visible would stay registered.
 
 import { METHODS } from "./interfaces.js";
 
@@ -13,7 +13,7 @@ const USUAL_ADDRESS = "unix:path=/run/dbus/system_bus_socket";
 
 /**
  * The daemon on the system bus, as this page's own client sees it. As root where Cockpit has administrative access.
- * Tells "owner" (detail: whether the daemon is there) and "close" (the bridge or the bus has gone).
+ * Dispatches "owner" (detail: whether the daemon is there) and "close" (the bridge or the bus has gone).
  */
 export class Bus extends EventTarget {
     #client;
@@ -54,7 +54,7 @@ export class Bus extends EventTarget {
         return Object.entries(objects).map(([path, interfaces]) => [path, ours(interfaces)]);
     }
 
-    /** Calls what `follow` has for what comes and goes: `added`, `removed` and `changed`. */
+    /** Calls `added`, `removed` and `changed` for the daemon's signals about objects. */
     follow({ added, removed, changed }) {
         this.#client.subscribe({ path: ROOT, interface: OBJECT_MANAGER }, (_path, _interface, member, [path, what]) => {
             if (member === "InterfacesAdded") added(path, ours(what));
@@ -89,7 +89,7 @@ export function plain(value) {
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, plain(each)]));
 }
 
-/** The name of the daemon's error without what comes before it; empty for errors of others. */
+/** The name of the daemon's error without its prefix; empty for other errors. */
 export function errorName(error) {
     return error?.name?.split(".").at(-1) ?? "";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building the document. What comes from outside becomes text nodes and attributes, never HTML; what stays the same
+// Building the document. Data from outside becomes text nodes and attributes, never HTML; what stays the same
 // keeps its element, so that focus and finger stay where they are.
 
 import { words } from "./text.js";
@@ -72,7 +72,7 @@ export function badge(text, kind = "") {
     return element("span", { class: `badge ${kind}` }, text);
 }
 
-/** Pairs of a term and what is to be said of it; pairs without anything are left out. */
+/** Pairs of a term and its description; pairs without a description are left out. */
 export function facts(pairs) {
     const list = element("dl", { class: "facts" });
     for (const [term, value] of pairs) {
@@ -82,7 +82,7 @@ export function facts(pairs) {
     return list;
 }
 
-/** A message in the place of what there is not. */
+/** A message in the place of an empty list. */
 export function message(title, ...hints) {
     return element("div", { class: "message" }, element("h2", {}, title), ...hints.map(each =>
         typeof each === "string" ? element("p", {}, each) : each));

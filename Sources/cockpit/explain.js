@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Why is it not offered?": what is in range of an app, and the daemon's reasons, heard anew every few seconds while
-// somebody looks.
+// "Why is it not offered?": the devices in range of an app, and the daemon's reasons, read every few seconds while
+// the section is visible.
 
 import { KeyedList, badge, button, element, setAttribute, setText } from "./dom.js";
 import { ADMIN } from "./bus.js";
@@ -62,7 +62,7 @@ export class Explain {
 
     hidden() { this.#round = 0; this.draw(); }
 
-    /** What is heard now; places stay, what is no longer heard goes. */
+    /** The devices in range now; places stay, and devices that went out of range are removed. */
     #take(devices) {
         const keys = new Set();
         for (const device of explained(devices)) {
@@ -74,7 +74,7 @@ export class Explain {
     }
 
     draw() {
-        // Who looks here asks about what is not offered.
+        // This section is about devices that are not offered.
         const heard = [...this.#heard.values()].sort((a, b) => isOffered(a) - isOffered(b));
         setText(this.#title, words.whyTitle(this.#objects.appName(this.#app)));
         setText(this.#toggle, this.#round > 0 ? words.whyStop() : words.whyStart());

@@ -4,7 +4,7 @@
 
 const AT_ONCE = 2;
 
-/** The images of one picker run. Tells "loaded". */
+/** The images of one picker run. Dispatches "loaded". */
 export class Images extends EventTarget {
     #read;
     #addresses = new Map();
@@ -51,7 +51,7 @@ export class Images extends EventTarget {
     }
 }
 
-/** By the first bytes; null for what is none of these. */
+/** By the first bytes; null for another format. */
 function imageType(text) {
     const start = atob(text.slice(0, 64));
     if (start.startsWith("\x89PNG")) return "image/png";

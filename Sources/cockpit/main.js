@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page begins here: the connection, what is known of the daemon, the picker, and the sections beside it.
+// The page begins here: the connection, the daemon's objects, the picker, and the sections beside it.
 
 import "./theme.js";
 import { Accessories } from "./accessories.js";
@@ -119,7 +119,7 @@ class Page {
         }
     }
 
-    /** What there is instead of the sections. */
+    /** The message in place of the sections. */
     #message(state) {
         switch (state) {
         case "absent": return message(words.absent(), words.absentHint(), element("code", {}, "systemctl status accessorysetupd"));
@@ -163,7 +163,7 @@ class Page {
     }
 }
 
-/** What the person would call this browser, as far as it says. */
+/** The browser's name for people, as far as it is known. */
 function browser() {
     const agent = navigator.userAgent;
     const name = [[/Firefox\//, "Firefox"], [/Edg\//, "Edge"], [/SamsungBrowser\//, "Samsung Internet"], [/Chrom(e|ium)\//, "Chrome"],
@@ -176,7 +176,7 @@ function browser() {
 const page = new Page(await Bus.open());
 await page.start();
 
-// Cockpit's switch for administrative access: the page begins anew, as somebody else.
+// Cockpit's switch for administrative access: the page begins anew, as another user.
 const permission = cockpit.permission({ admin: true });
 let wasAllowed = null;
 permission.addEventListener("changed", () => {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's objects as this page may see them, kept up to date: the one place where the page knows things. Views
-// read it, and are told when something is another.
+// read it, and receive an event when it changes.
 
 import { ADMIN, ROOT, errorName } from "./bus.js";
 import { shaped, shapedAll } from "./shapes.js";
 
-/** Tells "changed". `state`: "starting", "ready", "absent" (no daemon) or "lost" (no connection). */
+/** Dispatches "changed". `state`: "starting", "ready", "absent" (no daemon) or "lost" (no connection). */
 export class Objects extends EventTarget {
     #bus;
     #all = new Map();
-    /** What was told while everything is being read; null at other times. */
+    /** Signals that arrived during a reading of all objects; null at other times. */
     #heard = null;
-    /** For each reading of one object that is under way, what was told of it meanwhile. */
+    /** For each reading of one object in progress, the signals about the object since its beginning. */
     #readings = new Set();
     state = "starting";
     /** Whether the daemon takes us for an admin. */
@@ -31,8 +31,9 @@ export class Objects extends EventTarget {
 
     /** Reads everything anew. */
     async load() {
-        // What is told meanwhile waits: Cockpit may hand over a signal before an answer that was sent earlier. Told
-        // again, what the answer has already changes nothing: for each property the last word is the same.
+        // Signals wait for the answer: Cockpit may hand over a signal before an answer that was sent earlier. Applied
+        // after the answer, a signal that the answer includes changes nothing: the last value of a property is the
+        // same.
         const heard = this.#heard = [];
         try {
             const objects = new Map((await this.#bus.objects()).map(([path, interfaces]) => [path, shapedAll(interfaces)]));
@@ -61,16 +62,16 @@ export class Objects extends EventTarget {
         else change();
     }
 
-    /** Reads properties that the daemon does not tell. */
+    /** Reads properties that the daemon does not signal. */
     async readAgain(path, name) {
         const reading = { path, name, all: this.#all, told: [] };
         this.#readings.add(reading);
         const values = await this.#bus.properties(path, name).catch(() => null);
         this.#readings.delete(reading);
-        // What another daemon said, or said before everything was read, is older than what is known.
+        // An answer of another daemon, or from before all objects were read, is older than the present state.
         if (!values || this.#all !== reading.all || !this.get(path, name)) return;
         this.#change(path, name, values, []);
-        // As in `load`: what was told meanwhile may be newer than the answer, and is no older.
+        // As in `load`: a signal since then may be newer than the answer, and is no older.
         for (const [values, gone] of reading.told) this.#change(path, name, values, gone);
     }
 
@@ -107,7 +108,7 @@ export class Objects extends EventTarget {
         this.#tell();
     }
 
-    /** The daemon tells a change. */
+    /** The daemon signals a change. */
     #told(path, name, values, gone) {
         for (const each of this.#readings) if (each.path === path && each.name === name) each.told.push([values, gone]);
         this.#change(path, name, values, gone);

@@ -14,10 +14,10 @@ export class OfferList {
     #pick;
     #images;
     #cards;
-    /** What is offered, and which of it did not work. */
+    /** The offers, and the one that failed. */
     #offers = [];
     #failed = null;
-    /** What is shown: that, and the places of what has gone. */
+    /** The shown list: the offers, and the places of withdrawn ones. */
     #last = [];
     #touched = -Infinity;
     #isPointed = false;
@@ -65,7 +65,7 @@ export class OfferList {
         return !this.#isPointed && !isFocused && performance.now() - this.#touched > REST;
     }
 
-    /** Lets go of the places of what has gone, once nobody points any more. */
+    /** Removes the places of withdrawn offers once the pointer has left. */
     #settle() {
         clearTimeout(this.#timer);
         this.#timer = setTimeout(() => { if (this.element.isConnected) this.draw(this.#offers, this.#failed); }, REST + 50);

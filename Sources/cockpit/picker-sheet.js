@@ -7,7 +7,7 @@ import { OfferList } from "./offer-list.js";
 import { naming, question } from "./questions.js";
 import { words } from "./text.js";
 
-/** Tells "aside" when the sheet is put aside, and when it is back. */
+/** Dispatches "aside" when the sheet is put aside, and when it is back. */
 export class PickerSheet extends EventTarget {
     #picker;
     #explain;
@@ -37,7 +37,7 @@ export class PickerSheet extends EventTarget {
                 element("div", { class: "actions" }, this.#cancel)));
         // Escape, and a phone's gesture for "back".
         this.#dialog.addEventListener("cancel", event => { event.preventDefault(); this.#close(); });
-        // A browser may close it all the same: what runs is still to be seen.
+        // A browser may close it all the same: the run must stay visible.
         this.#dialog.addEventListener("close", () => { if (this.#picker.run && !this.isAside) this.#dialog.showModal(); });
         document.body.append(this.#dialog);
         picker.addEventListener("changed", () => this.#schedule());
@@ -88,7 +88,7 @@ export class PickerSheet extends EventTarget {
         const scene = this.#picker.run ? sceneOf(shown) : "end";
         const key = `${shown.path} ${scene}`;
         if (key !== this.#key) {
-            // Something else is asked or told now.
+            // The question or the message has changed.
             this.setAside(false);
             this.#key = key;
             this.#failure.hidden = true;
@@ -107,7 +107,7 @@ export class PickerSheet extends EventTarget {
         this.#stayAwake(!!this.#picker.run);
     }
 
-    /** What is under way, for eyes and for screen readers. */
+    /** The progress, for eyes and for screen readers. */
     #words(scene, run) {
         switch (scene) {
         case "offers": return run.Offers.length === 0 ? words.searching() : words.found(run.Offers.length);
@@ -136,7 +136,7 @@ export class PickerSheet extends EventTarget {
         default: {
             const made = question(this.#picker);
             if (!made) return { nodes: [element("p", {}, words.unknownQuestion())] };
-            // What is taken over has its images beside the names.
+            // Accessories that are taken over have their images beside the names.
             const portrait = run.Kind === "migration" ? [] : [this.#portrait()];
             return { nodes: [...portrait, made], focus: made.focusFirst, update: shown => made.update?.(shown.Prompt) };
         }
@@ -163,7 +163,7 @@ export class PickerSheet extends EventTarget {
         };
     }
 
-    /** The image of what was picked. */
+    /** The image of the picked offer. */
     #portrait() {
         const { picked, images } = this.#picker;
         const address = picked?.hasImage ? images?.address(picked.id) : null;

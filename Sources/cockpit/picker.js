@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // This page as a picker program: registered while it is open, it follows the run that the daemon gives it and brings
-// the person's answers. It holds what is known and draws nothing.
+// the person's answers. It holds the state and draws nothing.
 
 import { ROOT, errorName } from "./bus.js";
 import { Images } from "./images.js";
@@ -10,7 +10,7 @@ const LEASE = 90;
 /** How often the page says that it is there, in milliseconds. */
 const RENEWAL = 25_000;
 
-/** Tells "changed" when something is another, and "began" when there is a run. */
+/** Dispatches "changed" when the state changes, and "began" when a run begins. */
 export class Picker extends EventTarget {
     #bus;
     #objects;
@@ -20,13 +20,13 @@ export class Picker extends EventTarget {
     state = "starting";
     /** Why registering failed. */
     problem = null;
-    /** What the daemon shows of the run, with its path; null while there is none. */
+    /** The daemon's properties of the run, with its path; null without a run. */
     run = null;
     /** The last run, once it is over and until the person has seen it. */
     ended = null;
     /** The images of the run, and of the one that has ended. */
     images = null;
-    /** What the person picked last in this run: an offer as it was then. */
+    /** The person's last pick in this run: an offer as it was then. */
     picked = null;
     /** Whether the run ends because the person cancelled. */
     #gaveUp = false;
@@ -74,7 +74,7 @@ export class Picker extends EventTarget {
         return deadline > 0 ? deadline / 1000 - (Date.now() + this.#clockOffset) : null;
     }
 
-    // What the person says; each fails with Cockpit's error.
+    // The person's answers; each fails with Cockpit's error.
     pick(offer) {
         this.picked = offer;
         return this.#call("Pick", offer.id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's words in German, as Cockpit's bridge gives them to whoever has chosen German: it serves this file as
+// The page's words in German, as Cockpit's bridge gives them to persons who have chosen German: it serves this file as
 // po.js.
 cockpit.locale({
     "": { "plural-forms": count => Number(count !== 1), "language": "de", "language-direction": "ltr" },

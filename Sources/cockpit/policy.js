@@ -23,7 +23,7 @@ export class Policy {
             this.#rules, this.#lockdown, this.#lockdownHint, this.#command);
     }
 
-    /** The lock-down is not told: who looks, asks. */
+    /** The lock-down is not signalled: the visible section reads it. */
     shown() { this.#objects.readAgain(ADMIN, "Admin"); }
 
     draw() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a picker asks the person or tells them: one function for each prompt. Answers go to the daemon, which checks
-// them; what it does not take is said beside the field.
+// A picker's questions and messages to the person: one function for each prompt. Answers go to the daemon, which checks
+// them; its refusal appears beside the field.
 
 import { button, element, freshID, setText } from "./dom.js";
 import { words } from "./text.js";
@@ -49,7 +49,7 @@ function consent(picker, prompt) {
             answer(picker, words.refuse(), false)));
 }
 
-/** What is taken over, by name; the person may agree once they had the time to read it. */
+/** The accessories that are taken over, by name; the person may agree after the time to read them. */
 function migration(picker) {
     const { Offers: offers, AppName: app } = picker.run;
     const pictures = new Map(offers.filter(each => each.hasImage).map(each => [each.id, element("img", { alt: "", hidden: true })]));
@@ -102,7 +102,7 @@ function code(text) {
         element("span", { "aria-hidden": "true" }, ...[...text].map(each => element("b", {}, each))));
 }
 
-/** A text to type: `encode` makes the answer of it, or `send` does something else with it. */
+/** A text to type: `encode` makes the answer, or `send` handles the text. */
 function entry(picker, text, attributes, encode, send = value => picker.respond(encode(value)), action = words.goOn()) {
     const [id, failureID] = [freshID(), freshID()];
     const field = element("input", {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's words, all of them, in one place, for Cockpit's translations (po.*.js), and how times and strengths are
-// said. Names come from the daemon as they may be shown: it marks what would hide or turn around text
+// The page's texts in one place, for Cockpit's translations (po.*.js), and how times and strengths are
+// said. Names come from the daemon as they may be shown: it marks characters that would hide or turn around text
 // (AccessoryModel/ShownName).
 
 import { errorName } from "./bus.js";
@@ -128,7 +128,7 @@ export const words = {
         UserRestricted: fill(_("A rule of this machine denies it: $0"), message),
     })[error.split(".").at(-1)] ?? (message || _("The picker was closed.")),
 
-    /** What the daemon, or the bus, said to a call. */
+    /** The message of an error of the daemon or the bus. */
     error: error => ({
         AccessDenied: fill(_("This is not allowed: $0"), error.message ?? ""),
         NoReply: _("The service did not answer."),

@@ -82,7 +82,7 @@ class Ending(APITest):
             with self.subTest(content):
                 configuration.write_text(content)
                 program = self.run_daemon("--config", configuration)
-                # 78: no further try mends it, and systemd makes none.
+                # 78: a restart cannot fix it, and systemd attempts none.
                 self.assertEqual(self.ended(program), 78)
                 self.assertRegex("\n".join(program.lines), rf"{re.escape(str(configuration))}:{line}\b.*{key}")
         program = self.run_daemon("--config", self.world.directory / "nowhere.conf")
