@@ -75,7 +75,10 @@ public final class CallerResolver {
 
     /// Resolves the process of a unique name. `completion` is called exactly once.
     public func resolve(_ name: String, completion: @escaping (Result<PinnedCaller, IdentityFailure>) -> Void) {
-        connection.call(.credentials, at: Bus.path, [.string(name)]) { [self] result in
+        ask(.credentials, name) { [self] result in
+            if case .failure(let error) = result {
+                return completion(.failure(IdentityFailure(description: "the bus has no credentials of \(name): \(error.message)")))
+            }
             guard let credentials = (try? result.get())?.first?.vardictValue,
                 let pid = credentials["ProcessID"]?.integerValue.flatMap({ Int32(exactly: $0) }),
                 let uid = credentials["UnixUserID"]?.integerValue.flatMap({ UInt32(exactly: $0) })
@@ -106,13 +109,26 @@ public final class CallerResolver {
                 return completion(.failure(error))
             }
             guard given == nil else { return completion(.success(pinned)) }
-            connection.call(.process, at: Bus.path, [.string(name)]) { again in
+            ask(.process, name) { again in
                 let same = (try? again.get())?.first?.integerValue == Int(pid)
                 guard same, pinned.isAlive else {
                     return completion(.failure(IdentityFailure(description: "process \(pid) changed while it was looked up")))
                 }
                 completion(.success(pinned))
             }
+        }
+    }
+
+    /// Asks the bus about a name, and once more if no answer arrives: dbus-daemon drops its own answers while the queue
+    /// to the daemon is full, which any client can cause.
+    private func ask(
+        _ call: CallOut, _ name: String, mayRepeat: Bool = true, completion: @escaping (Result<[DBusValue], BusError>) -> Void
+    ) {
+        connection.call(call, at: Bus.path, [.string(name)]) { [self] result in
+            if mayRepeat, case .failure(let error) = result, error.isStandard("NoReply") {
+                return ask(call, name, mayRepeat: false, completion: completion)
+            }
+            completion(result)
         }
     }
 

@@ -85,9 +85,9 @@ extension CallOut {
         switch self {
         case .credentials:
             RemoteMethod(
-                Bus.name, Bus.name, "GetConnectionCredentials", takes: "s", returns: "a{sv}", timeout: .seconds(10))
+                Bus.name, Bus.name, "GetConnectionCredentials", takes: "s", returns: "a{sv}", timeout: .seconds(5))
         case .process:
-            RemoteMethod(Bus.name, Bus.name, "GetConnectionUnixProcessID", takes: "s", returns: "u", timeout: .seconds(10))
+            RemoteMethod(Bus.name, Bus.name, "GetConnectionUnixProcessID", takes: "s", returns: "u", timeout: .seconds(5))
         case .authorization:
             // A person types a password meanwhile.
             RemoteMethod(
