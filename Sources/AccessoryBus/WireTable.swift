@@ -102,12 +102,9 @@ public struct WireTable<Record: WireRecord>: Sendable {
 
         /// A key that may be missing, with a field that is nil then.
         public init<Value>(_ name: String, _ path: any WritableKeyPath<Record, Value?> & Sendable, _ type: WireType<Value>) {
-            row = WireRow(
-                name: name, signature: type.signature, shape: type.shape, reader: .whoeverSeesIt, signal: .whenChanged,
-                standIn: nil)
-            encode = { $0[keyPath: path].flatMap(type.encode) }
-            decode = { $0[keyPath: path] = type.decode($1) }
-            differs = { $0[keyPath: path] != $1[keyPath: path] }
+            self.init(
+                name, path,
+                WireType<Value?>(type.signature, type.shape, { $0.flatMap(type.encode) }, { type.decode($0).map(Optional.some) }))
         }
     }
 
@@ -223,70 +220,68 @@ extension WireType<[String]> {
     /// `as`.
     static var texts: Self { Self("as", .texts, { .strings($0) }, \.stringsValue) }
     /// `as`, left out where it is empty.
-    static var someTexts: Self { Self("as", .texts, { $0.isEmpty ? nil : .strings($0) }, \.stringsValue) }
+    static var someTexts: Self { texts.leftOutWhereEmpty }
 }
 
 extension WireType<[String: DBusValue]> {
     /// `a{sv}`, with keys that have a table elsewhere, or none.
     static var dictionary: Self { Self("a{sv}", .dictionary, { .vardict($0) }, \.vardictValue) }
-    /// The same, left out where it is empty.
-    static var someDictionary: Self { Self("a{sv}", .dictionary, { $0.isEmpty ? nil : .vardict($0) }, \.vardictValue) }
 }
 
 extension WireType<[String: [String]]> {
     /// `a{sas}`.
     static var textsByName: Self {
-        Self(
-            "a{sas}", .textsByName,
-            {
-                .dictionary(key: "s", value: "as", $0.sorted { $0.key < $1.key }.map { .init(.string($0.key), .strings($0.value)) })
-            },
-            { value in
-                value.entries.map { entries in
-                    Dictionary(
-                        entries.compactMap { entry in
-                            guard let key = entry.key.stringValue, let texts = entry.value.stringsValue else { return nil }
-                            return (key, texts)
-                        }
-                    ) { first, _ in first }
-                }
-            })
+        .byKey("s", "as", .textsByName, DBusValue.string, \.stringValue, DBusValue.strings, \.stringsValue)
     }
 }
 
 extension WireType<[String: [UInt8]]> {
     /// `a{say}`, left out where it is empty.
-    static var bytesByText: Self { .bytes(by: "s", { .string($0) }, \.stringValue) }
+    static var bytesByText: Self {
+        byKey("s", "ay", .dictionary, DBusValue.string, \.stringValue, DBusValue.bytes, \.bytesValue).leftOutWhereEmpty
+    }
 }
 
 extension WireType<[UInt16: [UInt8]]> {
     /// `a{qay}`, left out where it is empty.
-    static var bytesByNumber: Self { .bytes(by: "q", { .uint16($0) }, { $0.integerValue.flatMap { UInt16(exactly: $0) } }) }
+    static var bytesByNumber: Self {
+        byKey(
+            "q", "ay", .dictionary, DBusValue.uint16, { $0.integerValue.flatMap { UInt16(exactly: $0) } }, DBusValue.bytes,
+            \.bytesValue
+        ).leftOutWhereEmpty
+    }
 }
 
 extension WireType {
-    fileprivate static func bytes<Key: Comparable & Sendable>(
-        by signature: Signature, _ encode: @escaping @Sendable (Key) -> DBusValue, _ decode: @escaping @Sendable (DBusValue) -> Key?
-    ) -> Self where Value == [Key: [UInt8]] {
+    /// A dictionary with other keys or values than `a{sv}`, in the order of its keys. An entry of another type does not
+    /// count.
+    private static func byKey<Key: Comparable & Sendable, Element: Equatable & Sendable>(
+        _ key: Signature, _ element: Signature, _ shape: WireShape, _ encodeKey: @escaping @Sendable (Key) -> DBusValue,
+        _ decodeKey: @escaping @Sendable (DBusValue) -> Key?, _ encode: @escaping @Sendable (Element) -> DBusValue,
+        _ decode: @escaping @Sendable (DBusValue) -> Element?
+    ) -> Self where Value == [Key: Element] {
         Self(
-            Signature("a{\(signature)ay}")!, .dictionary,
+            Signature("a{\(key)\(element)}")!, shape,
             { values in
-                guard !values.isEmpty else { return nil }
-                return .dictionary(
-                    key: signature, value: "ay",
-                    values.sorted { $0.key < $1.key }.map { .init(encode($0.key), .bytes($0.value)) })
+                .dictionary(
+                    key: key, value: element,
+                    values.sorted { $0.key < $1.key }.map { .init(encodeKey($0.key), encode($0.value)) })
             },
             { value in
                 value.entries.map { entries in
-                    Dictionary(
-                        entries.compactMap { entry in
-                            guard let key = decode(entry.key), let bytes = entry.value.bytesValue else { return nil }
-                            return (key, bytes)
-                        }
-                    ) { first, _ in first }
+                    let pairs = entries.compactMap { entry -> (Key, Element)? in
+                        guard let key = decodeKey(entry.key), let element = decode(entry.value) else { return nil }
+                        return (key, element)
+                    }
+                    return Dictionary(pairs) { first, _ in first }
                 }
             })
     }
+}
+
+extension WireType where Value: Collection {
+    /// The same, without a value that is empty.
+    fileprivate var leftOutWhereEmpty: Self { Self(signature, shape, { $0.isEmpty ? nil : encode($0) }, decode) }
 }
 
 extension WireType where Value: WireRecord {

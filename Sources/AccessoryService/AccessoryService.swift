@@ -337,8 +337,9 @@ extension AccessoryService {
 
     private func pickerAssigned(to client: ClientID) {
         guard let pickerObject else { return }
-        if !clients.isAdmin(client.rawValue) { server.announce(pickerObject, to: .only([client.rawValue])) }
-        pickerObject.publish()
+        pickerObject.publish {
+            if !clients.isAdmin(client.rawValue) { server.announce(pickerObject, to: .only([client.rawValue])) }
+        }
     }
 
     private func pickerClosed(_ picker: PickerRun) {

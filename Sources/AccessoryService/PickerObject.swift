@@ -31,7 +31,7 @@ final class PickerObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<PickerObject>(description)
-        table.properties { picker, _ in picker.properties }
+        table.properties { picker, _ in picker.published }
         table.method("Pick", for: .itsPickerProgram, PickerObject.pick)
         table.method("Respond", for: .itsPickerProgram, PickerObject.respond)
         table.method("Cancel", for: .itsPickerProgram, PickerObject.cancel)
@@ -104,11 +104,14 @@ final class PickerObject: ServiceObject {
 
     /// Signals the changes since the last time. A change of stage carries the offers that belong to it; offers alone
     /// are a stream, and wait for slow readers.
-    func publish() {
+    ///
+    /// - Parameter announce: called between the change and its signal.
+    func publish(announce: () -> Void = {}) {
         guard !isClosed else { return }
-        let new = properties
-        let names = PickerProperties.table.changes(from: published, to: new)
-        published = new
+        let old = published
+        published = properties
+        announce()
+        let names = PickerProperties.table.changes(from: old, to: published)
         if names == ["Offers"] { sendOffers() } else { service.send(names, of: self) }
     }
 
