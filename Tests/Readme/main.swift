@@ -3,9 +3,9 @@
 
 import AccessorySetupKit
 let session = ASAccessorySession()
-let descriptor = ASDiscoveryDescriptor()
-descriptor.bluetoothServiceUUID = CBUUID(string: "E56A082E-C49B-47CA-A2AB-389127B8ABE3")
-let item = ASPickerDisplayItem(name: "Pink Dice", productImage: UIImage(systemName: "dice")!, descriptor: descriptor)
+let dice = ASDiscoveryDescriptor()
+dice.bluetoothServiceUUID = CBUUID(string: "E56A082E-C49B-47CA-A2AB-389127B8ABE3")
+let item = ASPickerDisplayItem(name: "Pink Dice", productImage: UIImage(systemName: "dice")!, descriptor: dice)
 session.activate(on: .main) { event in
     print(event.eventType)
     if event.eventType == .activated { session.showPicker(for: [item]) { _ in } }
