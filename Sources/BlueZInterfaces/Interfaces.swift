@@ -186,7 +186,6 @@ public enum AgentManager1 {
     public enum Member {
         public static let registerAgent = "RegisterAgent"
         public static let unregisterAgent = "UnregisterAgent"
-        public static let requestDefaultAgent = "RequestDefaultAgent"
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The view's own subscriptions to org.bluez, while a client needs them: the name's owner, the adapters, the objects
-// and the links. Without clients and without lingering links, only to
-// nothing but the name.
+// and the links. Without clients and without lingering links only the name's owner remains.
 
 internal import BlueZInterfaces
 internal import CallsOut
@@ -296,7 +295,7 @@ final class RadioFeed {
                     guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
                     self?.reportLink(changed, path)
                 },
-                connection.subscribe(sender: owner, path: path, interface: Device1.interface, member: "Disconnected") {
+                connection.subscribe(sender: owner, path: path, interface: Device1.interface, member: Device1.Member.disconnected) {
                     [weak self] in self?.observer?.linkEnds(path, $0)
                 },
             ]

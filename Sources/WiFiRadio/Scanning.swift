@@ -83,18 +83,13 @@ struct ScanMachine: Hashable {
 
 /// Scans the interface in use while at least one need lives.
 final class Scanner {
-    /// The interface to scan; nil while none is ready.
-    struct Target {
-        let service: any WiFiService
-        let interface: String
-    }
-
     var onNetworks: (([WiFiNetwork]) -> Void)?
     var onFailure: ((String) -> Void)?
     private let loop: MainLoop
     private let log: Logger
     private var machine = ScanMachine()
-    private var target: Target?
+    /// The interface to scan; nil while none is ready.
+    private var target: SelectedInterface?
     /// The names to probe, for each need.
     private var needs: [Int: [SSID]] = [:]
     private var lastNeed = 0
@@ -114,7 +109,7 @@ final class Scanner {
     var isNeeded: Bool { !needs.isEmpty }
 
     /// Restarts on an interface; everything that ran, ran on another one.
-    func use(_ target: Target?) {
+    func use(_ target: SelectedInterface?) {
         self.target = target
         restart()
     }
@@ -170,7 +165,7 @@ final class Scanner {
         let round = round
         var names: [SSID] = []
         for name in needs.values.joined() where !names.contains(name) { names.append(name) }
-        target.service.scan(target.interface, asking: names) { [weak self] result in
+        target.service.scan(target.name, asking: names) { [weak self] result in
             guard let self, self.round == round else { return }
             switch result {
             case .success(let accessPoints):

@@ -89,7 +89,7 @@ public final class WiFiRadio: NetworkRadio {
         }
         let before = state
         state = new?.state ?? .absent
-        scanner.use(new?.state == .ready ? new.map { .init(service: $0.service, interface: $0.name) } : nil)
+        scanner.use(new?.state == .ready ? new : nil)
         aware.use(new?.name)
         loan.restoreOwed()
         if state != before { observer?.networkRadioChanged(state, reason: reason) }

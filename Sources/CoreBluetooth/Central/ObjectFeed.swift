@@ -91,7 +91,7 @@ final class ObjectFeed {
             connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") { [weak self] in
                 self?.propertiesChanged($0)
             },
-            connection.subscribe(sender: owner, interface: Device1.interface, member: "Disconnected") {
+            connection.subscribe(sender: owner, interface: Device1.interface, member: Device1.Member.disconnected) {
                 [weak self] message in
                 guard let path = message.path, let reason = (try? message.arguments())?.first?.stringValue else { return }
                 self?.apply { $0.publish(.endAnnounced(path, reason: reason)) }
@@ -175,10 +175,10 @@ final class ObjectFeed {
     }
 
     private func added(_ path: ObjectPath, _ interfaces: DBusValue) {
-        let hadAdapter = tree.adapter != nil
-        tree.add(path, interfaces)
-        if !hadAdapter, tree.adapter != nil { return load() }
         let names = interfaces.entries?.compactMap(\.key.stringValue) ?? []
+        let isFirstAdapter = names.contains(Adapter1.interface) && tree.adapter == nil
+        tree.add(path, interfaces)
+        if isFirstAdapter { return load() }
         if names.contains(Device1.interface), let device = tree.device(path) {
             var changed: Set<String> = ["Connected", "ServicesResolved", "Name"]
             // An object without a strength was loaded from disk, not discovered.
@@ -202,7 +202,7 @@ final class ObjectFeed {
     private func changed(
         _ path: ObjectPath, _ interface: String, _ changed: [String: DBusValue], _ invalidated: [String]
     ) {
-        let wasPowered = tree.isPowered
+        let wasPowered = interface == Adapter1.interface && tree.isPowered
         tree.change(path, interface, changed, invalidated: invalidated)
         switch interface {
         case GattCharacteristic1.interface:

@@ -35,9 +35,8 @@ extension Connection {
         number(message)
         var failure = CDBus.DBusError()
         dbus_error_init(&failure)
-        let milliseconds = Int32(clamping: timeout.components.seconds * 1000)
         let effect = Effect(.call, message.calledMethod)
-        guard let reply = dbus_connection_send_with_reply_and_block(raw, message.raw, max(1, milliseconds), &failure) else {
+        guard let reply = dbus_connection_send_with_reply_and_block(raw, message.raw, timeout.milliseconds, &failure) else {
             throw BusError(taking: &failure)
         }
         // The answer is there, so there is no moment between.
@@ -75,5 +74,12 @@ extension Connection {
         guard let message = try? call.method.message(at: Bus.path, [.string(rule)]) else { return }
         message.expectNoReply()
         send(message)
+    }
+}
+
+extension Duration {
+    /// A time-out as libdbus takes it; at least 1.
+    var milliseconds: Int32 {
+        max(1, Int32(clamping: components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000))
     }
 }

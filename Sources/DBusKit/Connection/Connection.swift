@@ -173,10 +173,8 @@ public final class Connection {
         let effect = Effect(.call, message.calledMethod)
         let pending = PendingCall(effect.answering(completion))
         var handle: OpaquePointer?
-        let milliseconds = Int32(
-            clamping: timeout.components.seconds * 1000 + timeout.components.attoseconds / 1_000_000_000_000_000)
         numbers.number(message)
-        if dbus_connection_send_with_reply(raw, message.raw, &handle, max(1, milliseconds)) == 0 || handle == nil {
+        if dbus_connection_send_with_reply(raw, message.raw, &handle, timeout.milliseconds) == 0 || handle == nil {
             loop.soon { pending.finish(.failure(.disconnected("not connected to the bus"))) }
             return pending
         }

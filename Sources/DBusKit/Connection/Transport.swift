@@ -96,7 +96,7 @@ final class Transport {
         }
     }
 
-    /// The socket, to be asked about, not used.
+    /// The socket, for questions to the kernel alone.
     var socket: Int32? {
         var descriptor: Int32 = -1
         return dbus_connection_get_unix_fd(raw, &descriptor) == 0 ? nil : descriptor
@@ -241,9 +241,8 @@ final class Transport {
     }
 
     private func bytesInSocket() -> Int {
-        var descriptor: CInt = -1
         var bytes: CInt = 0
-        guard dbus_connection_get_socket(raw, &descriptor) != 0, ioctl(descriptor, UInt(FIONREAD), &bytes) == 0 else { return 0 }
+        guard let socket, ioctl(socket, UInt(FIONREAD), &bytes) == 0 else { return 0 }
         return Int(bytes)
     }
 

@@ -15,7 +15,6 @@ final class NetworkManager: ServiceAdapter, WiFiService {
     static let root: ObjectPath = "/org/freedesktop/NetworkManager"
     static let device = "org.freedesktop.NetworkManager.Device"
     static let wireless = "org.freedesktop.NetworkManager.Device.Wireless"
-    static let accessPoint = "org.freedesktop.NetworkManager.AccessPoint"
     static let active = "org.freedesktop.NetworkManager.Connection.Active"
 
     private var isReading = false

@@ -13,7 +13,6 @@ final class Supplicant: ServiceAdapter, WiFiService {
     static let busName = "fi.w1.wpa_supplicant1"
     static let root: ObjectPath = "/fi/w1/wpa_supplicant1"
     static let interface = "fi.w1.wpa_supplicant1.Interface"
-    static let bss = "fi.w1.wpa_supplicant1.BSS"
     static let network = "fi.w1.wpa_supplicant1.Network"
 
     private var watches: [ObjectPath: Subscription] = [:]
