@@ -65,7 +65,12 @@ class Kept(HandoverTest):
     def test_what_is_sent_meanwhile_is_answered(self):
         view = self.view().connect(self.pink)
         answers = []
-        self.restart(lambda: view.call_later(self.pink, DEVICE1, "Disconnect", lambda *result: answers.append(result), to=BLUEZ) or view.connection.flush())
+
+        def meanwhile():
+            view.call_later(self.pink, DEVICE1, "Disconnect", lambda *result: answers.append(result), to=BLUEZ)
+            view.deliver()
+
+        self.restart(meanwhile)
         wait(lambda: answers, 10, "the answer")
         self.assertEqual(answers, [()])
         self.assertEqual(self.linked(), [])

@@ -152,9 +152,9 @@ class SharesOfTheView(Attack):
         self.addCleanup(self.world.daemon.resume)
         answers = [self.ask(self.crowd[number % 4], self.pink, DEVICE1, "CancelPairing") for number in range(1000)]
         for each in self.crowd:
-            each.connection.flush()
+            each.deliver()
         answers.append(self.ask(self.other, ADAPTER, ADAPTER1, "RemoveDevice", "o", dbus.ObjectPath(self.pink)))
-        self.other.connection.flush()
+        self.other.deliver()
         self.world.daemon.resume()
         wait(lambda: all(answers), 60, what="all answers")
         order = [line for line in self.world.daemon.lines if "call refused" in line and ("CancelPairing" in line or "RemoveDevice" in line)]

@@ -3,6 +3,7 @@
 admin."""
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 from collections import namedtuple
 from pathlib import Path
 
@@ -163,6 +165,19 @@ class Client:
         """Kills the process; its last output is not read."""
         self._relay.kill()
         self._relay.wait()
+
+    def deliver(self):
+        """Waits until each message sent so far is in the socket that the bus or the view reads, whether or not it reads."""
+        self._connection.flush()
+        wait(self._is_delivered, what="the relay", also_every=0.01)
+
+    def _is_delivered(self):
+        if self._relay is None:
+            return True
+        unread = fcntl.ioctl(self._connection.get_unix_fd(), termios.TIOCOUTQ, bytes(4))
+        # The relay sleeps in its `select` alone, after it has sent all that it read.
+        state = Path(f"/proc/{self._relay.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return not any(unread) and state == "S"
 
     def close(self):
         """The connection ends, as if the program had been killed."""
