@@ -6,8 +6,7 @@ internal import DBusKit
 
 /// org.bluez.Adapter1: a controller.
 public enum Adapter1: BlueZInterface {
-    case powered, discovering, address, addressType, name, alias, deviceClass, discoverable, discoverableTimeout, pairable,
-        pairableTimeout, connectable, uuids, roles
+    case powered, discovering, address
 
     public static let interface = "org.bluez.Adapter1"
     public static let table = PropertyTable<Adapter1>()
@@ -26,17 +25,6 @@ public enum Adapter1: BlueZInterface {
         case .powered: PropertyRow("Powered", "b", default: .boolean(false))
         case .discovering: PropertyRow("Discovering", "b", default: .boolean(false))
         case .address: PropertyRow("Address", "s")
-        case .addressType: PropertyRow("AddressType", "s", default: .string("public"))
-        case .name: PropertyRow("Name", "s")
-        case .alias: PropertyRow("Alias", "s")
-        case .deviceClass: PropertyRow("Class", "u", default: .uint32(0))
-        case .discoverable: PropertyRow("Discoverable", "b", default: .boolean(false))
-        case .discoverableTimeout: PropertyRow("DiscoverableTimeout", "u", default: .uint32(0))
-        case .pairable: PropertyRow("Pairable", "b", default: .boolean(false))
-        case .pairableTimeout: PropertyRow("PairableTimeout", "u", default: .uint32(0))
-        case .connectable: PropertyRow("Connectable", "b", default: .boolean(false))
-        case .uuids: PropertyRow("UUIDs", "as", default: .strings([]))
-        case .roles: PropertyRow("Roles", "as", default: .strings([]))
         }
     }
 }
@@ -44,7 +32,7 @@ public enum Adapter1: BlueZInterface {
 /// org.bluez.Device1: a device that an adapter hears or remembers.
 public enum Device1: BlueZInterface {
     case rssi, manufacturerData, serviceData, uuids, name, txPower, connected, paired, bonded, trusted, address, addressType,
-        alias, servicesResolved, advertisingFlags, preferredBearer, blocked, wakeAllowed
+        alias, servicesResolved, advertisingFlags, preferredBearer
 
     public static let interface = "org.bluez.Device1"
     public static let table = PropertyTable<Device1>()
@@ -63,26 +51,24 @@ public enum Device1: BlueZInterface {
 
     public var row: PropertyRow {
         switch self {
-        case .rssi: PropertyRow("RSSI", "n", isOptional: true)
-        case .manufacturerData: PropertyRow("ManufacturerData", "a{qv}", isOptional: true)
-        case .serviceData: PropertyRow("ServiceData", "a{sv}", isOptional: true)
-        case .uuids: PropertyRow("UUIDs", "as", isOptional: true, default: .strings([]))
-        case .name: PropertyRow("Name", "s", isOptional: true)
-        case .txPower: PropertyRow("TxPower", "n", isOptional: true)
+        case .rssi: PropertyRow("RSSI", "n")
+        case .manufacturerData: PropertyRow("ManufacturerData", "a{qv}")
+        case .serviceData: PropertyRow("ServiceData", "a{sv}")
+        case .uuids: PropertyRow("UUIDs", "as", default: .strings([]))
+        case .name: PropertyRow("Name", "s")
+        case .txPower: PropertyRow("TxPower", "n")
         case .connected: PropertyRow("Connected", "b", default: .boolean(false))
         case .paired: PropertyRow("Paired", "b", default: .boolean(false))
         // Since 5.65.
-        case .bonded: PropertyRow("Bonded", "b", isOptional: true)
+        case .bonded: PropertyRow("Bonded", "b")
         case .trusted: PropertyRow("Trusted", "b", default: .boolean(false))
         case .address: PropertyRow("Address", "s")
         case .addressType: PropertyRow("AddressType", "s", default: .string("public"))
         case .alias: PropertyRow("Alias", "s")
         case .servicesResolved: PropertyRow("ServicesResolved", "b", default: .boolean(false))
-        case .advertisingFlags: PropertyRow("AdvertisingFlags", "ay", isOptional: true)
+        case .advertisingFlags: PropertyRow("AdvertisingFlags", "ay")
         // Since 5.80, where bluetoothd runs with its experimental interfaces.
-        case .preferredBearer: PropertyRow("PreferredBearer", "s", isOptional: true)
-        case .blocked: PropertyRow("Blocked", "b", default: .boolean(false))
-        case .wakeAllowed: PropertyRow("WakeAllowed", "b", isOptional: true)
+        case .preferredBearer: PropertyRow("PreferredBearer", "s")
         }
     }
 }
@@ -108,24 +94,22 @@ public enum Input1 {
 
 /// org.bluez.GattService1.
 public enum GattService1: BlueZInterface {
-    case uuid, primary, includes, device
+    case primary, includes
 
     public static let interface = "org.bluez.GattService1"
     public static let table = PropertyTable<GattService1>()
 
     public var row: PropertyRow {
         switch self {
-        case .uuid: PropertyRow("UUID", "s")
         case .primary: PropertyRow("Primary", "b", default: .boolean(true))
         case .includes: PropertyRow("Includes", "ao", default: .objectPaths([]))
-        case .device: PropertyRow("Device", "o")
         }
     }
 }
 
 /// org.bluez.GattCharacteristic1.
 public enum GattCharacteristic1: BlueZInterface {
-    case value, notifying, uuid, flags, mtu, service, notifyAcquired, writeAcquired
+    case flags, mtu
 
     public static let interface = "org.bluez.GattCharacteristic1"
     public static let table = PropertyTable<GattCharacteristic1>()
@@ -143,38 +127,21 @@ public enum GattCharacteristic1: BlueZInterface {
 
     public var row: PropertyRow {
         switch self {
-        case .value: PropertyRow("Value", "ay", isOptional: true)
-        case .notifying: PropertyRow("Notifying", "b", isOptional: true, default: .boolean(false))
-        case .uuid: PropertyRow("UUID", "s")
         case .flags: PropertyRow("Flags", "as", default: .strings([]))
         // Since 5.62.
-        case .mtu: PropertyRow("MTU", "q", isOptional: true)
-        case .service: PropertyRow("Service", "o")
-        case .notifyAcquired: PropertyRow("NotifyAcquired", "b", isOptional: true)
-        case .writeAcquired: PropertyRow("WriteAcquired", "b", isOptional: true)
+        case .mtu: PropertyRow("MTU", "q")
         }
     }
 }
 
 /// org.bluez.GattDescriptor1.
-public enum GattDescriptor1: BlueZInterface {
-    case value, uuid, characteristic
-
+public enum GattDescriptor1 {
     public static let interface = "org.bluez.GattDescriptor1"
-    public static let table = PropertyTable<GattDescriptor1>()
 
     /// Methods.
     public enum Member {
         public static let readValue = "ReadValue"
         public static let writeValue = "WriteValue"
-    }
-
-    public var row: PropertyRow {
-        switch self {
-        case .value: PropertyRow("Value", "ay", isOptional: true)
-        case .uuid: PropertyRow("UUID", "s")
-        case .characteristic: PropertyRow("Characteristic", "o")
-        }
     }
 }
 

@@ -25,15 +25,12 @@ public struct PropertyRow: Sendable {
     public let name: StaticString
     /// The type on the bus.
     public let type: Signature
-    /// Whether bluetoothd leaves the property out where it has no value.
-    public let isOptional: Bool
     /// The value to assume where there is none; nil where none can be assumed.
     public let fallback: DBusValue?
 
-    init(_ name: StaticString, _ type: Signature, isOptional: Bool = false, default fallback: DBusValue? = nil) {
+    init(_ name: StaticString, _ type: Signature, default fallback: DBusValue? = nil) {
         self.name = name
         self.type = type
-        self.isOptional = isOptional
         self.fallback = fallback
     }
 }
@@ -73,7 +70,7 @@ extension ValueCursor {
 /// Properties of one object, as far as they were sent (`a{sv}`). A value of another type than its row's counts as none.
 public struct Properties<Interface: BlueZInterface>: Equatable, Sendable {
     /// The values by name, those without a row included.
-    public private(set) var values: [String: DBusValue]
+    public let values: [String: DBusValue]
 
     /// - Parameter values: `GetAll`'s answer, or an object's entry in `GetManagedObjects`.
     public init(_ values: [String: DBusValue] = [:]) {
@@ -85,12 +82,6 @@ public struct Properties<Interface: BlueZInterface>: Equatable, Sendable {
         let row = property.row
         guard let value = values[row.name.description]?.unwrapped, value.signature == row.type else { return row.fallback }
         return value
-    }
-
-    /// Merges a `PropertiesChanged`.
-    public mutating func change(_ changed: [String: DBusValue], invalidated: [String] = []) {
-        values.merge(changed) { _, new in new }
-        for name in invalidated { values[name] = nil }
     }
 
     func isTrue(_ property: Interface) -> Bool { self[property]?.booleanValue == true }

@@ -8,7 +8,6 @@ extension Properties<Adapter1> {
     /// The controller's public or static address.
     public var address: BluetoothAddress? { self[.address]?.stringValue.flatMap { BluetoothAddress($0, kind: .public) } }
     public var isPowered: Bool { isTrue(.powered) }
-    public var isDiscovering: Bool { isTrue(.discovering) }
 }
 
 extension Properties<Device1> {
@@ -53,31 +52,15 @@ extension Properties<Device1> {
     }
 }
 
-extension Properties<Battery1> {
-    /// 0…100.
-    public var percentage: Int? { self[.percentage]?.integerValue.map { min($0, 100) } }
-}
-
 extension Properties<GattService1> {
-    public var uuid: BluetoothUUID? { self[.uuid]?.stringValue.flatMap { BluetoothUUID($0) } }
     public var isPrimary: Bool { isTrue(.primary) }
     /// The objects of the included services.
     public var includes: [ObjectPath] { (self[.includes]?.arrayValue ?? []).compactMap(\.objectPathValue) }
 }
 
 extension Properties<GattCharacteristic1> {
-    public var uuid: BluetoothUUID? { self[.uuid]?.stringValue.flatMap { BluetoothUUID($0) } }
-    /// The value that was read or notified last.
-    public var value: [UInt8]? { self[.value]?.bytesValue }
     /// Such as `read` and `notify`.
     public var flags: [String] { self[.flags]?.stringsValue ?? [] }
     /// Bytes of a packet on the link.
     public var mtu: Int? { self[.mtu]?.integerValue }
-    public var isNotifying: Bool { isTrue(.notifying) }
-    /// Whether a program holds a descriptor to write to; nil where that is not possible.
-    public var isWriteAcquired: Bool? { self[.writeAcquired]?.booleanValue }
-}
-
-extension Properties<GattDescriptor1> {
-    public var uuid: BluetoothUUID? { self[.uuid]?.stringValue.flatMap { BluetoothUUID($0) } }
 }

@@ -67,7 +67,6 @@ final class AdapterTable {
             case .powered: changed.isPowered = value.boolean ?? false
             case .address: changed.address = value.string.flatMap { BluetoothAddress($0, kind: .public) }
             case .discovering: isDiscovering = value.boolean
-            default: break
             }
         }
         adapters[path] = changed

@@ -272,9 +272,7 @@ final class ObjectReader {
     }
 
     private func removed(_ scope: ObjectScope, _ message: Message) {
-        guard let arguments = try? message.arguments(), arguments.count == 2, let path = arguments[0].objectPathValue,
-            let names = arguments[1].stringsValue
-        else { return }
+        guard let (path, names) = message.removedInterfaces else { return }
         if scope.contains(.adapters), names.contains(Adapter1.interface), adapters.remove(path) {
             onEvent(.adaptersChanged(reason: "the adapter \(path) was removed"))
         }

@@ -33,8 +33,3 @@ extension BusError {
     /// Whether the call may have had its effect: there was no answer, or a malformed one.
     var leavesOpen: Bool { ["NoReply", "Timeout", "InconsistentMessage", "LimitsExceeded"].contains { isStandard($0) } }
 }
-
-extension Result {
-    /// The failure; nil for a success.
-    var error: Failure? { if case .failure(let error) = self { error } else { nil } }
-}

@@ -246,10 +246,8 @@ final class RadioFeed {
     }
 
     private func interfacesAdded(_ message: Message) {
-        guard following != .loading, let arguments = try? message.arguments(), arguments.count == 2,
-            let path = arguments[0].objectPathValue
-        else { return }
-        let interfaces = arguments[1].dictionary
+        guard following != .loading, let added = message.addedInterfaces() else { return }
+        let (path, interfaces) = (added.path, added.interfaces.dictionary)
         let hadAdapter = adapters[path] != nil
         note(path, interfaces)
         if !hadAdapter, adapters[path] != nil { observer?.adapterChanged(path) }
@@ -257,10 +255,7 @@ final class RadioFeed {
     }
 
     private func interfacesRemoved(_ message: Message) {
-        guard following != .loading, let arguments = try? message.arguments(), arguments.count == 2,
-            let path = arguments[0].objectPathValue,
-            let names = arguments[1].stringsValue
-        else { return }
+        guard following != .loading, let (path, names) = message.removedInterfaces else { return }
         if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
         if names.contains(Device1.interface) { observer?.linkHeard(.deviceRemoved(path)) }
         observer?.objectsRemoved(path, names)
@@ -268,11 +263,11 @@ final class RadioFeed {
     }
 
     private func adapterPropertiesChanged(_ message: Message) {
-        guard let path = message.path, adapters[path] != nil, let arguments = try? message.arguments(), arguments.count == 3,
-            let changed = arguments[1].vardictValue
-        else { return }
+        guard let path = message.path, adapters[path] != nil, let (_, changed, invalidated) = message.changedProperties else {
+            return
+        }
         adapters[path]?.merge(changed) { _, new in new }
-        for name in arguments[2].stringsValue ?? [] { adapters[path]?[name] = nil }
+        for name in invalidated { adapters[path]?[name] = nil }
         observer?.adapterChanged(path)
     }
 
@@ -292,8 +287,7 @@ final class RadioFeed {
                     sender: owner, path: path, interface: Bus.properties, member: "PropertiesChanged",
                     argument0: Device1.interface
                 ) { [weak self] message in
-                    guard let changed = (try? message.arguments())?.dropFirst().first?.vardictValue else { return }
-                    self?.reportLink(changed, path)
+                    if let changed = message.changedProperties { self?.reportLink(changed.values, path) }
                 },
                 connection.subscribe(sender: owner, path: path, interface: Device1.interface, member: Device1.Member.disconnected) {
                     [weak self] in self?.observer?.linkEnds(path, $0)

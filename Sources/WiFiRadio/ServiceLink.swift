@@ -154,9 +154,6 @@ final class ServiceLink {
 }
 
 extension Result where Failure == BusError {
-    /// The error of a failure.
-    var error: BusError? { if case .failure(let error) = self { error } else { nil } }
-
     /// The value; passes the error to `report` where there is none.
     func value(orElse report: (BusError) -> Void) -> Success? {
         switch self {

@@ -29,8 +29,7 @@ final class LateLinks {
         subscriptions[device] = connection.subscribe(
             sender: service, path: device, interface: Bus.properties, member: "PropertiesChanged", argument0: Device1.interface
         ) { [weak self] message in
-            let changed = (try? message.arguments())?.dropFirst().first?.vardictValue
-            if Properties<Device1>(changed ?? [:]).isConnected { self?.connected(device) }
+            if let changed = message.changedProperties, Properties<Device1>(changed.values).isConnected { self?.connected(device) }
         }
         timers.start(device, after: Self.timeout) { [weak self] in self?.end(device) }
     }

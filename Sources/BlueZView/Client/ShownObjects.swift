@@ -263,9 +263,7 @@ final class ShownObjects {
         if message.hasFirstText(GattCharacteristic1.interface) { return passValue(message, of: device) }
         guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
         if interface == Device1.interface {
-            guard let arguments = try? message.arguments(), arguments.count == 3, let changes = arguments[1].vardictValue,
-                let gone = arguments[2].stringsValue
-            else { return }
+            guard let (_, changes, gone) = message.changedProperties else { return }
             // Signalled with the app's view of the link.
             let ofTheLink: Set = ["Connected", "ServicesResolved"]
             return signalProperties(

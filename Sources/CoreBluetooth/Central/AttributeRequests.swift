@@ -240,7 +240,7 @@ final class AttributeRequests {
     func writeCharacteristic(_ path: ObjectPath, _ value: [UInt8]) {
         let arguments: [DBusValue] = [.bytes(value), .vardict(["type": .string("request")])]
         ask(path, GattCharacteristic1.interface, "WriteValue", arguments) { [self] result in
-            let error = result.failure
+            let error = result.error
             publish(to: path) { (peripheral, characteristic: CBCharacteristic) in
                 peripheral.delegate?.peripheral(peripheral, didWriteValueFor: characteristic, error: error)
             }
@@ -249,7 +249,7 @@ final class AttributeRequests {
 
     func readDescriptor(_ path: ObjectPath) {
         ask(path, GattDescriptor1.interface, "ReadValue", [.vardict([:])]) { [self] result in
-            let (value, error) = ((try? result.get()).map { $0.first?.bytesValue ?? [] }, result.failure)
+            let (value, error) = ((try? result.get()).map { $0.first?.bytesValue ?? [] }, result.error)
             publish(to: path) { (peripheral, descriptor: CBDescriptor) in
                 if let value { descriptor.apply(Data(value)) }
                 peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: descriptor, error: error)
@@ -259,7 +259,7 @@ final class AttributeRequests {
 
     func writeDescriptor(_ path: ObjectPath, _ value: [UInt8]) {
         ask(path, GattDescriptor1.interface, "WriteValue", [.bytes(value), .vardict([:])]) { [self] result in
-            let error = result.failure
+            let error = result.error
             publish(to: path) { (peripheral, descriptor: CBDescriptor) in
                 peripheral.delegate?.peripheral(peripheral, didWriteValueFor: descriptor, error: error)
             }
@@ -416,9 +416,4 @@ final class AttributeRequests {
         }
         database.attributeChanged(path, isGone: isGone)
     }
-}
-
-extension Result {
-    /// The error; nil for success.
-    var failure: Failure? { if case .failure(let error) = self { error } else { nil } }
 }

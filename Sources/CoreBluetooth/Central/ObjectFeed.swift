@@ -76,17 +76,13 @@ final class ObjectFeed {
         subscriptions = [
             connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesAdded") {
                 [weak self] message in
-                guard let arguments = try? message.arguments(limits: .generous), arguments.count == 2,
-                    let path = arguments[0].objectPathValue
-                else { return }
-                self?.apply { $0.added(path, arguments[1]) }
+                guard let added = message.addedInterfaces(limits: .generous) else { return }
+                self?.apply { $0.added(added.path, added.interfaces) }
             },
             connection.subscribe(sender: owner, path: "/", interface: Bus.objectManager, member: "InterfacesRemoved") {
                 [weak self] message in
-                guard let arguments = try? message.arguments(), arguments.count == 2,
-                    let path = arguments[0].objectPathValue, let names = arguments[1].stringsValue
-                else { return }
-                self?.apply { $0.removed(path, names) }
+                guard let removed = message.removedInterfaces else { return }
+                self?.apply { $0.removed(removed.path, removed.names) }
             },
             connection.subscribe(sender: owner, interface: Bus.properties, member: "PropertiesChanged") { [weak self] in
                 self?.propertiesChanged($0)
@@ -141,10 +137,7 @@ final class ObjectFeed {
     private func propertiesChanged(_ message: Message) {
         guard let path = path(of: message) else { return }
         if let value = Self.valueAlone(message) { return apply { $0.publish(.value(path, value)) } }
-        guard let arguments = try? message.arguments(), arguments.count == 3, let interface = arguments[0].stringValue,
-            let changed = arguments[1].vardictValue
-        else { return }
-        let invalidated = arguments[2].stringsValue ?? []
+        guard let (interface, changed, invalidated) = message.changedProperties else { return }
         apply { $0.changed(path, interface, changed, invalidated) }
     }
 

@@ -57,7 +57,7 @@ final class PeripheralLink {
         case .connect(let path):
             call?.cancel()
             call = session.call(path, Device1.interface, "Connect", timeout: .seconds(120)) { [weak self] in
-                self?.handle(.connectAnswered($0.failure))
+                self?.handle(.connectAnswered($0.error))
             }
         case .drop(let path):
             if client.release(path) { session.call(path, Device1.interface, "Disconnect") { _ in } }

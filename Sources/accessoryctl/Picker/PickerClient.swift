@@ -55,13 +55,11 @@ final class PickerClient {
         subscriptions = [
             connection.subscribe(sender: name, path: AccessoryBus.root, interface: Bus.objectManager, member: "InterfacesAdded") {
                 [unowned self] message in
-                guard let arguments = try? message.arguments(), let path = arguments[0].objectPathValue else { return }
-                appeared(path, arguments[1])
+                if let added = message.addedInterfaces() { appeared(added.path, added.interfaces) }
             },
             connection.subscribe(sender: name, path: AccessoryBus.root, interface: Bus.objectManager, member: "InterfacesRemoved") {
                 [unowned self] message in
-                guard let path = (try? message.arguments())?.first?.objectPathValue, path == self.path else { return }
-                disappeared()
+                if let path, message.removedInterfaces?.path == path { disappeared() }
             },
             connection.subscribe(
                 sender: name, interface: Bus.properties, member: "PropertiesChanged", argument0: AccessoryBus.picker
