@@ -80,7 +80,7 @@ public struct SocketLockdown: Sendable {
     public func switchedOn(except exceptions: [String]?) throws -> SocketLockdown {
         guard changed.isEmpty else {
             throw Problem(
-                description: "\(changed.joined(separator: ", ")): was changed; move it away and switch the lock-down on again")
+                description: "\(changed.joined(separator: ", ")): was modified; move it away and turn the lock-down on again")
         }
         var drops = [Self.all: Self.closed]
         for unit in try unitsWithoutSockets() { drops[unit] = Self.closedAlready }

@@ -13,7 +13,7 @@ internal import SimulatorProgram
 struct AccessoryCtl: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "accessoryctl",
-        abstract: "Shows accessories, grants and pickers of accessorysetupd.",
+        abstract: "Manages the accessories and grants of accessorysetupd, and shows its pickers.",
         discussion: """
             Exit status: 0 success, 1 refused or failed, 2 cancelled by the person (picker), 3 the daemon cannot be reached, \
             4 processes are not locked down yet (lockdown status), 64 wrong arguments.

@@ -5,15 +5,15 @@
 import AccessorySetupKit
 
 private let usage = """
-    usage: dice [play] [--rolls N] [--add] [--remove]   sets a die up if there is none, and prints its rolls
+    usage: dice [play] [--rolls N] [--add] [--remove]   sets up a die if there is none, and prints its rolls
            dice add [--rename]                          adds a die, and lets the person name it
            dice list                                    lists the dice
            dice kinds                                   lists the kinds that the app supports
            dice rolls NAME [--count N]                  prints the rolls of a die
-           dice rename NAME | remove NAME               has the person rename it | takes it away
+           dice rename NAME | remove NAME               asks the person to rename it | removes it
     options: --timeout SECONDS (120)  for the entire run
              --discovery-timeout SECONDS  for the picker's search
-    Exit status: 0 success, 1 it did not work, 64 wrong arguments.
+    Exit status: 0 success, 1 failure, 64 wrong arguments.
     """
 
 @main
@@ -66,7 +66,7 @@ struct Dice {
     private func play() async throws {
         let die: ASAccessory
         if let known = session.dice.first, !arguments.addsAnother {
-            say("\(known.shownName) was set up before")
+            say("\(known.shownName) is already set up")
             die = known
         } else {
             die = try await session.add(letsRename: false, searchFor: arguments.discoveryTimeout)
@@ -83,7 +83,7 @@ struct Dice {
         } catch let error as CBError where error.code == .unknownDevice {
             // It is not the app's any more; the session says so.
             await session.wait(untilGone: die)
-            throw Failure("\(die.shownName) may not be used any more")
+            throw Failure("\(die.shownName) may no longer be used")
         }
     }
 

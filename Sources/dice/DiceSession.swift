@@ -29,7 +29,7 @@ final class DiceSession {
 
     /// - Throws: when there is none of that name.
     func die(named name: String) throws -> ASAccessory {
-        guard let die = dice.first(where: { $0.displayName == name }) else { throw Failure("no die is called \(name)") }
+        guard let die = dice.first(where: { $0.displayName == name }) else { throw Failure("no die is named \(name)") }
         return die
     }
 

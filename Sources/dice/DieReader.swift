@@ -63,7 +63,7 @@ extension DieReader: @preconcurrency CBCentralManagerDelegate {
 
     func centralManager(_ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?) {
         if rolls >= count { return finish() }
-        guard attemptsLeft > 0 else { return finish(Failure("the link to \(name) is gone, after \(rolls) of \(count) rolls")) }
+        guard attemptsLeft > 0 else { return finish(Failure("lost the link to \(name) after \(rolls) of \(count) rolls")) }
         attemptsLeft -= 1
         central.connect(peripheral)
     }

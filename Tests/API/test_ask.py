@@ -58,7 +58,7 @@ class Asking(APITest):
 
     def test_it_waits_for_a_picker_program(self):
         program = self.ask("--wait", "infinity", ITEM)
-        self.world.daemon.wait_for("picker request waits")
+        self.world.daemon.wait_for("picker request queued")
         picker = self.picker()
         picker.pick("pink")
         self.assertEqual([each["name"] for each in self.granted(program)], ["Pink, a die"])
@@ -92,8 +92,8 @@ class Asking(APITest):
 
     def test_wrong_arguments(self):
         for arguments, says in (
-                ([], "item"), (["name"], "KEY=VALUE"), (["=x"], "KEY=VALUE"), (["name=a,name=b"], "name: comes twice"),
-                (["colour=pink"], "colour: is none of bluetoothCompanyIdentifier"), (["bluetoothCompanyIdentifier=many"], "many"),
+                ([], "item"), (["name"], "KEY=VALUE"), (["=x"], "KEY=VALUE"), (["name=a,name=b"], "name: given twice"),
+                (["colour=pink"], "colour: must be one of bluetoothCompanyIdentifier"), (["bluetoothCompanyIdentifier=many"], "many"),
                 (["bluetoothServiceDataBlob=0"], "hexadecimal"), (["bluetoothServiceDataBlob=+1"], "hexadecimal"),
                 (["setupOptions=finishInApp"], "finishInApp"), (["name=x,productImage=/nowhere.png"], "/nowhere.png"),
                 (["--wait", "soon", ITEM], "wait"), (["--wait=nan", ITEM], "wait"), (["--wait=-1", ITEM], "wait"), (["--wait=-inf", ITEM], "wait")):

@@ -80,6 +80,6 @@ class Examples(APITest):
         self.assertIn("event accessoryChanged “Hall”", dice("rename", "Kitchen"))
         person()
         self.assertIn("userCancelled", dice("rename", "Hall", status=1)[-1])
-        self.assertIn("no die is called Kitchen", dice("remove", "Kitchen", status=1)[-1])
+        self.assertIn("no die is named Kitchen", dice("remove", "Kitchen", status=1)[-1])
         self.assertIn("event accessoryRemoved “Hall”", dice("remove", "Hall"))
         self.assertNothingLeft()

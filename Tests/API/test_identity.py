@@ -32,7 +32,7 @@ class Identities(APITest):
         self.assertIn("no manifest fits", lines[1])
         self.world.declare("python", Executable=os.path.realpath(sys.executable))
         status, lines = ctl("whoami", "--apps", directory, "--pid", os.getpid())
-        self.assertEqual((status, lines[1].split(",")[0]), (0, "speaks for com.example.python by its executable"))
+        self.assertEqual((status, lines[1].split(",")[0]), (0, "identified as com.example.python by its executable"))
         status, lines = ctl("whoami", "--pid", 2**22 + 1)
         self.assertEqual(status, 1)
         self.assertIn("no process", lines[0])
@@ -45,10 +45,10 @@ class Identities(APITest):
         for client in (app, view):
             client.become_another_program()
         for _ in range(3):
-            self.assertFails(BUS_ERROR + "AccessDenied", app.call, app.session, SESSION, "Invalidate", says=["dice", "python", "connect again"])
+            self.assertFails(BUS_ERROR + "AccessDenied", app.call, app.session, SESSION, "Invalidate", says=["dice", "python", "reconnect"])
             self.assertFails(BUS_ERROR + "AccessDenied", view.call, "/", OBJECT_MANAGER, "GetManagedObjects", to="org.bluez",
-                             says=["dice", "python", "connect again"])
-        refused = lambda: [each for each in self.world.daemon.lines if "refused" in each and "connect again" in each and "audit" not in each]
+                             says=["dice", "python", "reconnect"])
+        refused = lambda: [each for each in self.world.daemon.lines if "refused" in each and "reconnect" in each and "audit" not in each]
         wait(lambda: len(refused()) == 2, what=lambda: f"one line for each, was {refused()}")
 
     def test_an_upgrade_of_the_program_changes_nothing_for_who_runs(self):
@@ -64,7 +64,7 @@ class Identities(APITest):
         app = App(self.world)
         app.call(ROOT, "org.freedesktop.DBus.Properties", "GetAll", "s", MANAGER)
         app.become_another_program()
-        self.assertFails(error("ActivationFailed"), app.create_session, says=["connect again"])
+        self.assertFails(error("ActivationFailed"), app.create_session, says=["reconnect"])
 
     def test_a_process_that_dies_while_it_is_looked_up(self):
         client = Client(self.world, Identity("dice"))

@@ -150,7 +150,7 @@ class Tool(APITest):
         number = path.rpartition("/")[2]
         for command, enabled in (("disable", False), ("enable", True)):
             status, lines = self.ctl(command, number)
-            self.assertEqual((status, lines), (0, [f"{command}d: com.example.dice may {'' if enabled else 'not '}use Pink Dice{'' if enabled else ' now'}"]))
+            self.assertEqual((status, lines), (0, [f"{command}d: com.example.dice may {'' if enabled else 'no longer '}use Pink Dice"]))
             self.assertEqual([bool(each["Enabled"]) for each in self.world.grants().values()], [enabled])
             self.assertEqual(len(dice.accessories), int(enabled))
         self.assertEqual(self.ctl("disable", "77"), (1, ["accessoryctl: no grant 77"]))
@@ -160,7 +160,7 @@ class Tool(APITest):
         self.assertEqual(self.ctl("picker", "--pick", "pink", "--timeout", "0")[0], 64)
         status, lines = self.ctl("picker", "--pick", "pink", "--timeout", "0.2")
         self.assertEqual(status, 1)
-        self.assertIn("nothing was set up in 0.2 s", lines[-1])
+        self.assertIn("nothing was set up within 0.2 s", lines[-1])
         wait(lambda: not self.world.manager("PickerAvailable"), what="it to be gone", also_every=0.05)
 
     def test_the_trail_says_who_picked(self):
@@ -249,10 +249,10 @@ class Tool(APITest):
         self.assertEqual(len(self.ctl("list")[1]), 2)
         self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "RemoveDevice", "o", "/org/bluez/hci0/dev_C0_FF_EE_00_02_01", to="org.bluez")
         lines = self.ctl("list")[1]
-        self.assertEqual(lines[2:], ["Pink Dice: Bluetooth does not list its bond at the moment"])
+        self.assertEqual(lines[2:], ["Pink Dice: Bluetooth does not currently list its bond"])
         self.assertIn("authorized, see below", lines[1])
         self.world.pass_until(lambda: "unauthorized, see below" in self.ctl("list")[1][1], 10, "the loss of the bond to be noticed")
-        self.assertEqual(self.ctl("list")[1][2:], ["Pink Dice: it is not paired any more: pair it again in a picker of com.example.dice"])
+        self.assertEqual(self.ctl("list")[1][2:], ["Pink Dice: it is no longer paired: pair it again in a picker of com.example.dice"])
         self.add(self.app(), self.picker(), "pink")
         self.assertEqual(len(self.ctl("list")[1]), 2)
         self.world.policy.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ internal import ProgramSupport
 
 struct Apps: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "The apps that have a manifest, and what is wrong with those that are refused.")
+        abstract: "Lists the apps that have a manifest, and the errors in refused manifests.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: TableOptions
 
@@ -44,13 +44,13 @@ struct Apps: ParsableCommand {
 }
 
 struct App: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Works on an app.", subcommands: [Socket.self])
+    static let configuration = CommandConfiguration(abstract: "Shows details of an app.", subcommands: [Socket.self])
 
     struct Socket: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Says where an app's own socket is, and how a container gets it.",
+            abstract: "Shows the path of an app's own socket, and how to pass it to a container.",
             discussion: """
-                The manifest asks for it with Socket=yes, accessory-setup-manifest(5). Exit status: 0 when there is one, 1 otherwise.
+                The manifest requests the socket with Socket=yes, see accessory-setup-manifest(5). Exit status: 0 if the app has a socket, 1 otherwise.
                 """)
         @OptionGroup var options: BusOptions
         @OptionGroup var output: JSONOption
@@ -59,7 +59,7 @@ struct App: ParsableCommand {
         func run() throws {
             try Ending.guarding {
                 guard let found = try Inventory(options).apps.first(where: { $0.id == app }) else {
-                    throw BusError.failed("\(app): no such app; accessoryctl apps lists those that there are")
+                    throw BusError.failed("\(app): no such app; accessoryctl apps lists the known apps")
                 }
                 guard !found.socket.isEmpty else {
                     throw BusError.failed("\(app) has no socket: \(found.source) needs Socket=yes in [Application]")
@@ -76,11 +76,11 @@ struct App: ParsableCommand {
 
 struct Manifest: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Works on manifests.", subcommands: [Check.self])
+        abstract: "Checks manifests.", subcommands: [Check.self])
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Says what is wrong with manifests.", discussion: "Exit status: 0 when nothing is, 1 otherwise.")
+            abstract: "Reports errors in manifests.", discussion: "Exit status: 0 if there are none, 1 otherwise.")
         @OptionGroup var output: JSONOption
         @Argument(help: "The files.", completion: .file(extensions: ["conf"])) var files: [String]
 
@@ -111,17 +111,17 @@ struct Manifest: ParsableCommand {
 struct WhoAmI: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "whoami",
-        abstract: "How the daemon sees a program, and which manifest fits it.",
+        abstract: "Shows how the daemon identifies a program, and the manifest that matches.",
         discussion: """
-            Looks at a process as the daemon does: without --pid at the one that called this command, such as your shell. Exit \
-            status: 0 when a manifest fits, 1 when none does, or more than one.
+            Inspects a process as the daemon does; without --pid, the one that called this command, such as your shell. Exit \
+            status: 0 if exactly one manifest matches, 1 otherwise.
             """)
 
     @Option(help: "The process.")
     var pid: Int32?
 
     @Option(
-        name: .customLong("apps"), help: "A directory of manifests, as the daemon's option of this name; may be given again.",
+        name: .customLong("apps"), help: "A directory of manifests, as for the daemon's option of this name; repeatable.",
         completion: .directory)
     var directories: [String] = []
 
@@ -133,12 +133,12 @@ struct WhoAmI: ParsableCommand {
             if output.json { return try writeJSON(of: caller) }
             StandardOutput.line("process \(caller.pid): \(StandardOutput.printable(caller.summary))")
             let match = try AppMatching.match(caller, in: manifests)
-            StandardOutput.line("speaks for \(match.app.id) by its \(match.basis.rawValue), says \(match.app.source)")
+            StandardOutput.line("identified as \(match.app.id) by its \(match.basis.rawValue), according to \(match.app.source)")
             if [.executable, .flatpak].contains(match.basis) {
                 // This command runs with its caller's rights; the daemon has fewer, unless the admin gave it more.
                 let more = match.basis == .flatpak ? " and identify-by-flatpak.conf" : ""
                 StandardOutput.line(
-                    "the daemon sees that only where it may look into the process: identify-by-executable.conf\(more), "
+                    "the daemon sees this only if it may inspect the process: identify-by-executable.conf\(more), "
                         + "accessory-setup-manifest(5)"
                 )
             }

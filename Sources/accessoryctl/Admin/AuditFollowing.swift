@@ -59,6 +59,6 @@ final class AuditFollowing {
         take(waiting)
         waiting = []
         if !isOver { connection.loop.run() }
-        throw BusError(name: "org.freedesktop.DBus.Error.Disconnected", message: "accessorysetupd has ended")
+        throw BusError(name: "org.freedesktop.DBus.Error.Disconnected", message: "accessorysetupd has stopped")
     }
 }

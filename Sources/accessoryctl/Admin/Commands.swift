@@ -10,14 +10,14 @@ internal import JSONText
 internal import ProgramSupport
 
 struct JSONOption: ParsableArguments {
-    @Flag(help: "JSON for programs instead of a table.")
+    @Flag(help: "Print JSON instead of a table.")
     var json = false
 }
 
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "The daemon, its radios, and what it holds.",
-        discussion: "What it holds is shown to administrators alone; others are shown the rest.")
+        abstract: "Shows the state of the daemon, its radios, accessories and grants.",
+        discussion: "Only administrators see adapters, accessories and grants.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
 
@@ -62,7 +62,7 @@ struct Status: ParsableCommand {
 }
 
 struct List: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "The accessories that are set up.")
+    static let configuration = CommandConfiguration(abstract: "Lists the accessories that are set up.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: TableOptions
 
@@ -92,10 +92,10 @@ struct List: ParsableCommand {
 }
 
 struct Show: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "All that is known of one accessory.")
+    static let configuration = CommandConfiguration(abstract: "Shows one accessory in detail.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
-    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
+    @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
 
     func run() throws {
         try Ending.guarding {
@@ -114,7 +114,8 @@ struct Show: ParsableCommand {
                 ("joined", accessory.interface.isEmpty ? "" : "by \(accessory.interface)"),
                 (
                     "device",
-                    accessory.address.isEmpty ? "" : accessory.device == "/" ? "unknown to BlueZ now" : accessory.device.rawValue
+                    accessory.address.isEmpty
+                        ? "" : accessory.device == "/" ? "currently unknown to BlueZ" : accessory.device.rawValue
                 ),
                 ("object", accessory.path.rawValue),
             ] where !value.isEmpty {
@@ -134,7 +135,7 @@ struct Show: ParsableCommand {
 }
 
 struct Grants: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Which app may use which accessory.")
+    static let configuration = CommandConfiguration(abstract: "Lists the grants: which app may use which accessory.")
     @OptionGroup var options: BusOptions
     @OptionGroup var output: TableOptions
 
@@ -156,7 +157,7 @@ struct Grants: ParsableCommand {
 }
 
 struct Enable: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Switches a grant on again.")
+    static let configuration = CommandConfiguration(abstract: "Enables a grant again.")
     @OptionGroup var options: BusOptions
     @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
 
@@ -165,7 +166,7 @@ struct Enable: ParsableCommand {
 
 struct Disable: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Switches a grant off: the app does not see the accessory until it is switched on again.")
+        abstract: "Disables a grant: the app does not see the accessory until the grant is enabled again.")
     @OptionGroup var options: BusOptions
     @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
 
@@ -185,12 +186,14 @@ extension Inventory {
             AccessoryBus.name, grant.path, Bus.properties, "Set",
             [.string(AccessoryBus.grant), .string("Enabled"), .variant(.boolean(isEnabled))], timeout: .seconds(40))
         let name = StandardOutput.printable(name(of: grant.accessory))
-        StandardOutput.line(isEnabled ? "enabled: \(grant.app) may use \(name)" : "disabled: \(grant.app) may not use \(name) now")
+        StandardOutput.line(
+            isEnabled ? "enabled: \(grant.app) may use \(name)" : "disabled: \(grant.app) may no longer use \(name)")
     }
 }
 
 struct Revoke: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Takes a grant away; with the last one the bond goes too.")
+    static let configuration = CommandConfiguration(
+        abstract: "Revokes a grant; revoking an accessory's last grant also removes its bond.")
     @OptionGroup var options: BusOptions
     @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
 
@@ -207,9 +210,9 @@ struct Revoke: ParsableCommand {
 }
 
 struct Remove: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Removes an accessory: all its grants and its bond.")
+    static let configuration = CommandConfiguration(abstract: "Removes an accessory with all its grants and its bond.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
+    @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
 
     func run() throws {
         try Ending.guarding {
@@ -224,11 +227,11 @@ struct Remove: ParsableCommand {
 
 struct Unpair: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Removes the bond with an accessory; its grants wait until it is paired again.",
-        discussion: "For an accessory that has forgotten its keys, also where another program has paired it.")
+        abstract: "Removes the bond with an accessory; its grants are suspended until it is paired again.",
+        discussion: "For an accessory that has lost its keys, even if another program has paired it.")
     @OptionGroup var options: BusOptions
-    @Flag(help: "Do not ask.") var yes = false
-    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
+    @Flag(help: "Do not ask for confirmation.") var yes = false
+    @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
 
     func run() throws {
         try Ending.guarding {
@@ -251,10 +254,10 @@ struct Unpair: ParsableCommand {
 }
 
 struct Rename: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Gives an accessory another name, for all apps.")
+    static let configuration = CommandConfiguration(abstract: "Renames an accessory for all apps.")
     @OptionGroup var options: BusOptions
-    @Argument(help: "Its name, address or identifier.", completion: Completions.accessories) var accessory: String
-    @Argument(help: "What it is to be called.") var name: String
+    @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
+    @Argument(help: "The new name.") var name: String
 
     func run() throws {
         try Ending.guarding {
@@ -262,7 +265,7 @@ struct Rename: ParsableCommand {
             let found = try inventory.accessory(accessory)
             _ = try inventory.connection.callAndWait(
                 AccessoryBus.name, found.path, AccessoryBus.accessory, "Rename", [.string(name)])
-            StandardOutput.line("renamed: \(StandardOutput.printable(found.name)) is \(StandardOutput.printable(name)) now")
+            StandardOutput.line("renamed: \(StandardOutput.printable(found.name)) is now \(StandardOutput.printable(name))")
         }
     }
 }

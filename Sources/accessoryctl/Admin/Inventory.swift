@@ -147,5 +147,5 @@ struct Inventory {
 
 extension AdapterEntry {
     /// For people, such as `on`.
-    var state: String { isAllowed ? isPowered ? "on" : "off" : "not used, by the configuration" }
+    var state: String { isAllowed ? isPowered ? "on" : "off" : "disabled by the configuration" }
 }

@@ -13,25 +13,25 @@ internal import SystemFiles
 
 struct Lockdown: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Whether programs may reach accessories past the scoped view.",
+        abstract: "Restricts access to accessories to the scoped view.",
         discussion: """
-            With the lock-down on, only root and accessorysetupd may talk to org.bluez, and no service but BlueZ' own, no session \
-            and no user's program can open a Bluetooth socket; apps that were granted accessories use /run/accessory-setup/bus. \
-            Desktops: their Bluetooth settings and the audio of a user's session stop working too. accessoryctl(1) says what else \
-            changes for services.
+            With the lock-down on, only root and accessorysetupd may talk to org.bluez, and no service except BlueZ's own, no \
+            session and no user's program can open a Bluetooth socket; apps with a grant use /run/accessory-setup/bus. The \
+            Bluetooth settings of desktops, and the audio of a user's session, stop working too. accessory-setup-policy(5) lists \
+            the side effects for services.
             """, subcommands: [On.self, Off.self, Status.self], defaultSubcommand: Status.self)
 
     struct Files: ParsableArguments {
-        @Option(help: "The bus' own configuration file, read last.", completion: .file())
+        @Option(help: "The bus configuration file that is read last.", completion: .file())
         var file = BusConfiguration.standardPath
 
-        @Option(help: "The policy that is included there.", completion: .file())
+        @Option(help: "The policy that this file includes.", completion: .file())
         var policy = BusConfiguration.standardPolicy
 
-        @Option(help: "The directory of systemd's units that is the admin's.", completion: .directory)
+        @Option(help: "The administrator's directory of systemd units.", completion: .directory)
         var units = SocketLockdown.standardUnits
 
-        @Option(help: "Where it is noted until the next boot since when it is on.", completion: .file())
+        @Option(help: "The file that records the start of the lock-down until the next boot.", completion: .file())
         var since = "/run/accessory-setup/lockdown-since"
 
         /// Both halves.
@@ -68,21 +68,21 @@ struct Lockdown: ParsableCommand {
 
     struct On: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Switches it on, and has the bus and systemd read their configuration.",
+            abstract: "Turns the lock-down on; the bus and systemd reload their configuration.",
             discussion: """
-                Sockets are closed to what starts from now on: a reboot, or what accessoryctl lockdown status says, closes them to \
-                what runs already. Without --except the exceptions that there are stay.
+                Processes that start from now on cannot open Bluetooth sockets. Running processes can, until a reboot or the \
+                restarts that accessoryctl lockdown status lists. Without --except, existing exceptions stay.
                 """)
         @OptionGroup var options: BusOptions
         @OptionGroup var files: Files
 
-        @Option(help: "A service that keeps Bluetooth sockets, with all that it starts; may be given again.")
+        @Option(help: "A service that keeps Bluetooth sockets, with its child processes; repeatable.")
         var except: [String] = []
 
         func run() throws {
             try Ending.guarding {
                 guard SystemFile.exists(files.policy) else {
-                    throw Problem("\(files.policy) is not there: is accessorysetupd installed?")
+                    throw Problem("\(files.policy) does not exist: is accessorysetupd installed?")
                 }
                 try files.removeDrafts()
                 let old = try files.read()
@@ -99,9 +99,9 @@ struct Lockdown: ParsableCommand {
                     try files.write(old, over: new)
                     if old.sockets.isOff { try files.forget() }
                     _ = try? reload(options)
-                    throw Problem("all is as it was before, because the bus or systemd did not take it: \(error)")
+                    throw Problem("the change was reverted, because the bus or systemd did not accept it: \(error)")
                 }
-                guard !isSame else { return StandardOutput.line("the lock-down is on already") }
+                guard !isSame else { return StandardOutput.line("the lock-down is already on") }
                 StandardOutput.line("the lock-down is on: only root and accessorysetupd may talk to org.bluez,")
                 StandardOutput.line("and only \(sockets.exceptions.joined(separator: ", ")) can open Bluetooth sockets,")
                 StandardOutput.line("after a reboot. Until then: accessoryctl lockdown status")
@@ -111,7 +111,7 @@ struct Lockdown: ParsableCommand {
 
     struct Off: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Switches it off, and has the bus and systemd read their configuration.")
+            abstract: "Turns the lock-down off; the bus and systemd reload their configuration.")
         @OptionGroup var options: BusOptions
         @OptionGroup var files: Files
 
@@ -122,15 +122,15 @@ struct Lockdown: ParsableCommand {
                 let new = State(bus: old.bus.unlocked(), sockets: old.sockets.switchedOff())
                 if old.bus.isLocked || !new.sockets.isAs(old.sockets) {
                     try files.write(new, over: old)
-                    StandardOutput.line("the lock-down is off: who may talk to org.bluez is what BlueZ' own policy says;")
-                    StandardOutput.line("what was started meanwhile has no Bluetooth sockets until it is started again")
+                    StandardOutput.line("the lock-down is off: BlueZ's own policy decides who may talk to org.bluez;")
+                    StandardOutput.line("programs that started in the meantime need a restart to open Bluetooth sockets")
                 } else {
-                    StandardOutput.line("the lock-down is off already")
+                    StandardOutput.line("the lock-down is already off")
                 }
                 try files.forget()
                 _ = try reload(options)
                 guard new.sockets.isOff else {
-                    throw Problem("left, because somebody has changed it: \(new.sockets.changed.joined(separator: ", "))")
+                    throw Problem("not removed, because it was modified: \(new.sockets.changed.joined(separator: ", "))")
                 }
             }
         }
@@ -138,9 +138,9 @@ struct Lockdown: ParsableCommand {
 
     struct Status: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Says whether it is on, and which processes it does not hold yet.",
+            abstract: "Shows whether the lock-down is on, and the processes that it does not restrict yet.",
             discussion: """
-                Exit status: 0 when it is on, 4 when processes run that began before it, 1 when it is off.
+                Exit status: 0 if it is on, 4 if processes that began before it are running, 1 if it is off.
                 """)
         @OptionGroup var files: Files
         @OptionGroup var table: TableOptions
@@ -166,13 +166,13 @@ struct Lockdown: ParsableCommand {
             }
             guard state.sockets.changed.isEmpty else {
                 throw Problem(
-                    "somebody has changed \(state.sockets.changed.joined(separator: ", ")): move it away, then accessoryctl lockdown on"
+                    "\(state.sockets.changed.joined(separator: ", ")) was modified: move it away, then run accessoryctl lockdown on"
                 )
             }
             guard state.bus.isLocked, !SystemFile.exists(files.policy) else {
-                throw Problem("only \(state.bus.isLocked ? "D-Bus is" : "sockets are") closed: accessoryctl lockdown on, or off")
+                throw Problem("only \(state.bus.isLocked ? "D-Bus is" : "sockets are") closed: run accessoryctl lockdown on or off")
             }
-            throw Problem("switched on in \(files.file), but \(files.policy) is not there: D-Bus is open")
+            throw Problem("switched on in \(files.file), but \(files.policy) does not exist: D-Bus is open")
         }
 
         private func say(_ unlocked: [(process: RunningProcess, filter: UnlockedProcesses.Filter)], exceptions: [String]) throws {
@@ -188,9 +188,9 @@ struct Lockdown: ParsableCommand {
             StandardOutput.line("on")
             guard !unlocked.isEmpty else { return }
             StandardOutput.line(
-                "These processes can, or may, still open Bluetooth sockets (except \(exceptions.joined(separator: ", "))). A restart of"
+                "These processes can, or possibly can, still open Bluetooth sockets (except \(exceptions.joined(separator: ", "))), until"
             )
-            StandardOutput.line("the unit, a logout from a session, or a reboot ends that:")
+            StandardOutput.line("their unit restarts, their session ends, or the machine reboots:")
             let rows = unlocked.map { process, filter in
                 [
                     "\(process.pid)", getpwuid(process.uid).map { String(cString: $0.pointee.pw_name) } ?? "\(process.uid)",

@@ -10,12 +10,12 @@ internal import TerminalGraphics
 /// How a table is shown.
 struct TableOptions: ParsableArguments {
     @OptionGroup var output: JSONOption
-    @Option(help: "Only these columns, in this order: headings of the table, separated by commas.") var columns: String?
-    @Flag(help: "Without a pager, also on a terminal.") var noPager = false
+    @Option(help: "Show only these columns, in this order: table headings, separated by commas.") var columns: String?
+    @Flag(help: "Do not use a pager, even on a terminal.") var noPager = false
     var json: Bool { output.json }
 
     func validate() throws {
-        if json, columns != nil { throw ValidationError("--columns and --json: an object has all its keys") }
+        if json, columns != nil { throw ValidationError("--columns cannot be combined with --json: an object has all its keys") }
     }
 
     /// Shows the output of `body`, in a pager if one is wanted.
@@ -29,7 +29,7 @@ struct TableOptions: ParsableArguments {
         return try columns.split(separator: ",", omittingEmptySubsequences: false).map { name in
             guard let index = header.firstIndex(of: name.uppercased()) else {
                 let shown = StandardOutput.printable(String(name))
-                throw ValidationError("--columns: no column “\(shown)”; there are \(header.joined(separator: ","))")
+                throw ValidationError("--columns: no column “\(shown)”; the columns are \(header.joined(separator: ","))")
             }
             return index
         }

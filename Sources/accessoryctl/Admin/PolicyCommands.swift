@@ -14,12 +14,12 @@ internal import ProgramSupport
 
 struct Policy: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Works on policy files.", subcommands: [Check.self, Explain.self])
+        abstract: "Checks and explains the policy.", subcommands: [Check.self, Explain.self])
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Says what is wrong with policy files, and what they say together.",
-            discussion: "Exit status: 0 when nothing is wrong, 1 otherwise.")
+            abstract: "Reports errors in policy files, and the resulting rules.",
+            discussion: "Exit status: 0 if there are no errors, 1 otherwise.")
         @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
         var directory = PolicyStore.standardDirectory
         @OptionGroup var output: JSONOption
@@ -67,8 +67,8 @@ struct Policy: ParsableCommand {
 
     struct Explain: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Says what an app may do with an accessory, and which rule or grant says so.",
-            discussion: "Exit status: 0 when the app may use it, 1 when it may not.")
+            abstract: "Shows whether an app may use an accessory, and the manifest, rule or grant that decides.",
+            discussion: "Exit status: 0 if the app may use it, 1 otherwise.")
         @OptionGroup var options: BusOptions
         @OptionGroup var output: JSONOption
         @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
@@ -142,19 +142,19 @@ extension AccessPolicy.Approval {
 
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "What was done with accessories, by whom and why.",
+        abstract: "Shows the audit trail: actions on accessories, with the actor and the reason.",
         discussion: """
-            The daemon keeps the last 20,000 changes of access, 10,000 other actions and 2,000 refusals; the journal has them too.
+            The daemon keeps the last 20,000 changes of access, 10,000 other actions and 2,000 refusals; the journal contains them too.
             """)
     @OptionGroup var options: BusOptions
     @OptionGroup var output: TableOptions
-    @Option(help: "Only what concerns this app.", completion: Completions.apps) var app: String?
-    @Option(help: "Only actions since then: seconds since 1970, how long ago (90s, 15m, 12h, 7d), today or yesterday.")
+    @Option(help: "Only lines about this app.", completion: Completions.apps) var app: String?
+    @Option(help: "Only actions since then: seconds since 1970, an age (90s, 15m, 12h, 7d), today or yesterday.")
     var since: String?
-    @Option(help: "At most so many, the newest.") var limit: UInt32 = 1000
+    @Option(help: "At most this number of lines, the newest.") var limit: UInt32 = 1000
     @Flag(
         name: .shortAndLong,
-        help: "Goes on with what is done from now on, until it is interrupted; with --json an object in a line for each.")
+        help: "Continue with new lines until interrupted; with --json, one object per line.")
     var follow = false
 
     func run() throws {
@@ -210,13 +210,13 @@ struct Audit: ParsableCommand {
 
 struct Explain: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Looks around for an app, and says of each accessory in range why it is not offered.",
+        abstract: "Scans for an app, and shows for each accessory in range whether it is offered, and if not, why.",
         discussion: """
-            With the items of the app's picker when it shows one; else with one item for each service and company that its manifest declares.
+            Uses the items of the app's picker if one is open, else one item for each service and company that its manifest declares.
             """)
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
-    @Option(help: "How long, 1 to 20 seconds.") var seconds = 5.0
+    @Option(help: "The duration of the scan, 1 to 20 seconds.") var seconds = 5.0
     @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
 
     func run() throws {
@@ -248,7 +248,7 @@ struct Explain: ParsableCommand {
                 if !device.item.isEmpty { StandardOutput.line("    matches \(StandardOutput.printable(device.item))") }
                 for reason in device.reasons { StandardOutput.line("    not offered: \(StandardOutput.printable(reason))") }
             }
-            if devices.isEmpty { StandardOutput.line("nothing was heard in \(seconds) s") }
+            if devices.isEmpty { StandardOutput.line("nothing was found within \(seconds) s") }
         }
     }
 }

@@ -14,7 +14,7 @@ struct Ask: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Shows a picker for the calling app, and prints its accessories.",
         discussion: """
-            For scripts, and for services: in a unit, as ExecStartPre=, it asks for the app that the unit is. An item is \
+            For scripts and services: as ExecStartPre= in a unit, it asks on behalf of the unit's app. An item is \
             KEY=VALUE[,KEY=VALUE]…, with the keys of the session API: name, productImage (a file), setupOptions=rename, and \
             those of a descriptor. Lists are WORD+WORD, data is hexadecimal.
 
@@ -31,14 +31,14 @@ struct Ask: ParsableCommand {
             "How long to wait for a picker program, if none is registered: seconds, or infinity.", valueName: "seconds"))
     var wait = 0.0
 
-    @Option(help: ArgumentHelp("How long to look for accessories: seconds, or infinity. Without it: 30.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("How long to search for accessories: seconds, or infinity. Default: 30.", valueName: "seconds"))
     var timeout: Double?
 
     @Flag(help: "Show the picker even if the app has a matching accessory.")
     var another = false
 
     @Argument(
-        help: ArgumentHelp("What to offer: name=Dice,bluetoothServiceUUID=180F", valueName: "item"),
+        help: ArgumentHelp("An item to offer: name=Dice,bluetoothServiceUUID=180F", valueName: "item"),
         transform: { try ItemArgument($0) })
     var items: [ItemArgument]
 

@@ -43,14 +43,14 @@ struct ItemArgument {
                 throw Problem(description: "\(part): is not KEY=VALUE")
             }
             let (key, value) = (String(part[..<equals]), String(part[part.index(after: equals)...]))
-            guard item[key] == nil, descriptor[key] == nil else { throw Problem(description: "\(key): comes twice") }
+            guard item[key] == nil, descriptor[key] == nil else { throw Problem(description: "\(key): given twice") }
             if let kind = Self.itemKeys[key] {
                 item[key] = try Self.value(value, kind, key)
             } else if let kind = Self.descriptorKeys[key] {
                 descriptor[key] = try Self.value(value, kind, key)
             } else {
                 let known = (Array(Self.itemKeys.keys) + Self.descriptorKeys.keys).sorted().joined(separator: ", ")
-                throw Problem(description: "\(key): is none of \(known)")
+                throw Problem(description: "\(key): must be one of \(known)")
             }
         }
         // An app that is to confirm, or to finish, must be a program of its own.
@@ -93,7 +93,7 @@ struct ItemArgument {
             var rest = Substring(text)
             while !rest.isEmpty {
                 guard rest.count >= 2, let byte = UInt8(rest.prefix(2), radix: 16), !rest.hasPrefix("+") else {
-                    throw Problem(description: "\(key): \(text): is not hexadecimal, two digits for each byte")
+                    throw Problem(description: "\(key): \(text): must be hexadecimal, two digits per byte")
                 }
                 bytes.append(byte)
                 rest = rest.dropFirst(2)

@@ -48,7 +48,7 @@ final class LineView: PickerView {
             client()?.respond(answer)
         case .told, nil:
             guard let number = Int(line), shown.indices.contains(number - 1) else {
-                return StandardOutput.line("a number from the list, please, or q to cancel")
+                return StandardOutput.line("enter a number from the list, or q to cancel")
             }
             client()?.pick(shown[number - 1])
         }

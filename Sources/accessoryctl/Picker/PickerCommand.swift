@@ -12,7 +12,7 @@ struct Picker: ParsableCommand {
         abstract: "Shows pickers in this terminal, and lets you choose.",
         discussion: """
             Waits for an app to ask for a picker and shows it. With a terminal: arrow keys, Return to choose, Esc to cancel. On a \
-            dumb terminal, or through a pipe: a numbered list, answered by lines. With --pick nobody is asked.
+            dumb terminal, or through a pipe: a numbered list, answered by lines. With --pick, no person is asked.
 
             Exit status: 0 an accessory was set up, 1 the run ended without one, 2 the person cancelled, 3 the daemon cannot be \
             reached or went away, 64 wrong arguments.
@@ -23,10 +23,11 @@ struct Picker: ParsableCommand {
     @Option(help: "Choose the first offer with this name (the app's or the advertised one), without asking.")
     var pick: String?
 
-    @Option(help: ArgumentHelp("With --pick: how long to wait for the end of the run, or of the first one.", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp("With --pick: wait at most this many seconds, 0.1 to 86400, then exit with 1.", valueName: "seconds"))
     var timeout: Double?
 
-    @Flag(help: "With --pick: say yes to numeric comparisons and other questions.")
+    @Flag(help: "With --pick: accept numeric comparisons and other questions.")
     var acceptPasskey = false
 
     @Option(help: "With --pick: the passkey that the accessory shows, 0–999999.")
@@ -35,13 +36,13 @@ struct Picker: ParsableCommand {
     @Option(help: "With --pick: the accessory's PIN.")
     var pin: String?
 
-    @Option(help: "With --pick: what to call the accessory when asked; without it the name is kept.")
+    @Option(help: "With --pick: the accessory's name if the app asks for one; without it the name is kept.")
     var rename: String?
 
-    @Flag(help: "Stay for the next picker instead of ending with the first.")
+    @Flag(help: "Wait for the next picker instead of exiting after the first.")
     var stay = false
 
-    @Flag(help: "The numbered list, also on a terminal that could do more.")
+    @Flag(help: "Use the numbered list on every terminal.")
     var plain = false
 
     func validate() throws {
@@ -91,7 +92,7 @@ struct Picker: ParsableCommand {
             }
             if let timeout {
                 loop.after(.seconds(timeout)) {
-                    StandardOutput.errorLine("accessoryctl: nothing was set up in \(timeout) s")
+                    StandardOutput.errorLine("accessoryctl: nothing was set up within \(timeout) s")
                     status = Ending.failed
                     loop.quit()
                 }

@@ -43,22 +43,22 @@ struct Question {
             text = "Which number does the accessory show?"
             form = .typed(Self.passkey)
         case "display-passkey":
-            text = "Enter \(state.passkey) at the accessory (\(state.prompt.entered ?? 0) of 6 digits)"
+            text = "Enter \(state.passkey) on the accessory (\(state.prompt.entered ?? 0) of 6 digits)"
             form = .told
         case "enter-pin":
-            text = "Which PIN does the accessory have?"
+            text = "What is the accessory's PIN?"
             form = .typed(Self.pin)
         case "display-pin":
-            text = "Enter \(StandardOutput.printable(state.prompt.pin ?? "")) at the accessory"
+            text = "Enter \(StandardOutput.printable(state.prompt.pin ?? "")) on the accessory"
             form = .told
         case "consent":
             let what = state.offers.count == 1 ? "it" : "all of these"
             let app = StandardOutput.printable(state.appName)
             text =
                 state.kind == "migration"
-                ? "\(app) would like to use \(what). Agreed?"
+                ? "Allow \(app) to use \(what)?"
                 : state.prompt.network.map {
-                    "\(app) would like to join the network \(StandardOutput.printable($0)). Agreed?"
+                    "Allow \(app) to join the network \(StandardOutput.printable($0))?"
                 } ?? "Allow the accessory to connect?"
             form = .yesOrNo
         default: return nil
@@ -70,11 +70,11 @@ struct Question {
         answer: { text in
             guard let number = UInt32(text), Limits.passkey.contains(number) else { return nil }
             return ["passkey": .uint32(number)]
-        }, hint: "a number of up to six digits, please",
+        }, hint: "enter a number of up to six digits",
         given: { answers in answers.passkey.map { ["passkey": .uint32($0)] } })
 
     private static let pin = Entry(
         limit: Limits.pinBytes.upperBound, accepts: { $0 >= 0x20 && $0 < 0x7F },
         answer: { text in Limits.pinBytes.contains(text.utf8.count) ? ["pin": .string(text)] : nil },
-        hint: "1 to 16 characters, please", given: { answers in answers.pin.map { ["pin": .string($0)] } })
+        hint: "enter 1 to 16 characters", given: { answers in answers.pin.map { ["pin": .string($0)] } })
 }

@@ -149,7 +149,7 @@ final class ScreenView: PickerView {
 
     // MARK: The view
 
-    func waiting() { StandardOutput.line("Waiting for an app to ask for an accessory. Ctrl-C ends.") }
+    func waiting() { StandardOutput.line("Waiting for an app to ask for an accessory. Press Ctrl-C to quit.") }
 
     func began(_ state: PickerProperties) {
         selected = state.offers.first?.id

@@ -66,9 +66,9 @@ enum Texts {
     static func title(_ state: PickerProperties) -> String {
         let wish =
             switch state.kind {
-            case "migration": "would like to take over accessories that it knows already"
-            case "rename": "would like to have an accessory renamed"
-            case "authorization": "would like to use more of an accessory"
+            case "migration": "would like to use accessories that are already set up"
+            case "rename": "would like you to name an accessory"
+            case "authorization": "would like additional access to an accessory"
             default: "would like to set up an accessory"
             }
         return "\(StandardOutput.printable(state.appName)) \(wish)"
@@ -81,8 +81,8 @@ enum Texts {
         case "pairing": "pairing…"
         case "confirming": state.prompt.kind == nil ? "waiting for the app…" : "a question"
         case "bridging": "pairing the classic side…"
-        case "renaming": "a name for it"
-        case "failed": "it did not work: \(StandardOutput.printable(state.prompt.message ?? ""))"
+        case "renaming": "name the accessory"
+        case "failed": "failed: \(StandardOutput.printable(state.prompt.message ?? ""))"
         case "done": "ready to use"
         default: state.stage
         }
@@ -93,15 +93,15 @@ enum Texts {
         if let question = Question(state) { return question.text }
         guard state.isNaming else { return nil }
         return (state.prompt.message.map { StandardOutput.printable($0) + ". " } ?? "")
-            + "What shall \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?"
-            + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network gets the same name." : "")
+            + "What should \(StandardOutput.printable(state.offers.first?.name ?? "it")) be called?"
+            + (state.kind == "rename" && state.offers.first?.network != nil ? " Its network is given the same name." : "")
     }
 
     /// Accessories that are taken over besides; nil for none.
     static func besides(_ state: PickerProperties) -> String? {
         guard !state.prompt.migrations.isEmpty else { return nil }
         let names = state.prompt.migrations.map { StandardOutput.printable($0) }.joined(separator: ", ")
-        return "choosing one also gives the app what is paired already: \(names)"
+        return "choosing one also gives the app access to accessories that are already paired: \(names)"
     }
 
     static func end(_ state: PickerProperties) -> String {
@@ -110,7 +110,7 @@ enum Texts {
     }
 
     private static func done(_ state: PickerProperties) -> String {
-        if state.prompt.finishesInApp { return "ready to use: go on in \(StandardOutput.printable(state.appName))" }
+        if state.prompt.finishesInApp { return "ready to use: continue in \(StandardOutput.printable(state.appName))" }
         return state.kind == "rename" ? "renamed" : "ready to use"
     }
 }

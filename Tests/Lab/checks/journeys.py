@@ -240,7 +240,7 @@ def comes_back(lab):
     for restart in (lambda: None, journey.restart_daemon):
         restart()
         app = journey.app()
-        app.wait_for("Pink Dice was set up before", 30)
+        app.wait_for("Pink Dice is already set up", 30)
         journey.expect_rolls(app)
         expect(events(app) == ["activated"], f"the app got the events {events(app)}")
     journey.expect_set_up(PINK_DICE)
@@ -256,7 +256,7 @@ def comes_back_after_a_restart_of_everything(lab):
     lab.set_powered(True)
     journey.start_daemon()
     app = journey.app()
-    app.wait_for("Pink Dice was set up before", 30)
+    app.wait_for("Pink Dice is already set up", 30)
     journey.expect_rolls(app)
 
 
@@ -356,7 +356,7 @@ def pairs_with_a_passkey_entered_at_the_accessory(lab):
     journey = Journey(lab)
     picker = journey.picker("Takes Passkey")
     app = journey.app()
-    shown = picker.wait_for(r"Enter (\d{6}) at the accessory", 60)[1]
+    shown = picker.wait_for(r"Enter (\d{6}) on the accessory", 60)[1]
     lab.air.enter_passkey("takes-passkey", shown)
     journey.expect_rolls(app)
     expect_events(app, ADDED)

@@ -220,7 +220,7 @@ def takes_over_along_with_a_new_one(lab):
     app.event("pickerDidDismiss", 90)
     app.expect_types(
         "activated", "pickerDidPresent", "pickerSetupPairing", "accessoryAdded", "migrationComplete", "pickerDidDismiss")
-    expect(picker.has("choosing one also gives the app what is paired already: Blue Dice"), f"the picker says {picker.lines}")
+    expect(picker.has("choosing one also gives the app access to accessories that are already paired: Blue Dice"), f"the picker says {picker.lines}")
     journey.expect_set_up(PINK_DICE, BLUE_DICE)
 
 
