@@ -122,7 +122,7 @@ enum DescriptorKeys {
                 throw .invalid(keys.name(prefix + "Mask"), "\(mask.count) bytes", "the blob has \(blob.count) bytes")
             case .blobBitOutsideMask(let index):
                 throw .invalid(
-                    keys.name(prefix + "Blob"), Hex.text(blob), "byte \(index) has a bit outside the mask and could match nothing")
+                    keys.name(prefix + "Blob"), Hex.text(blob), "byte \(index) has a bit outside the mask and can never match")
             }
         }
     }

@@ -13,7 +13,7 @@ struct KeyedValues {
     /// - Parameter context: where the dictionary stands, for messages: `items[0].descriptor`.
     init(_ value: DBusValue, _ context: String) throws(BusError) {
         guard value.signature == "a{sv}" || value.entries?.isEmpty == true, let values = value.vardictValue else {
-            throw .invalid(context, "type \(value.signature)", "is not a dictionary a{sv}")
+            throw .invalid(context, "type \(value.signature)", "must be a dictionary (a{sv})")
         }
         guard values.count <= Limits.dictionaryEntries else {
             throw .invalid(context, "\(values.count) entries", "more than \(Limits.dictionaryEntries)")
@@ -89,7 +89,7 @@ struct KeyedValues {
         var options = Options()
         for word in words {
             guard let option = names.first(where: { $0.0 == word }) else {
-                throw .invalid(name(key), word, "is none of \(names.map(\.0).joined(separator: ", "))")
+                throw .invalid(name(key), word, "must be one of \(names.map(\.0).joined(separator: ", "))")
             }
             options.formUnion(option.1)
         }
@@ -101,7 +101,7 @@ struct KeyedValues {
     where Word.RawValue == String {
         guard let text = try string(key) else { return nil }
         guard let word = words.first(where: { $0.rawValue == text }) else {
-            throw .invalid(name(key), text, "is none of \(words.map(\.rawValue).joined(separator: ", "))")
+            throw .invalid(name(key), text, "must be one of \(words.map(\.rawValue).joined(separator: ", "))")
         }
         return word
     }

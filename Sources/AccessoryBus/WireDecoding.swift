@@ -54,7 +54,7 @@ public enum WireDecoding {
             imageBytes += item.image?.bytes.count ?? 0
             guard imageBytes <= Limits.imageBytesPerPicker else {
                 throw .invalid(
-                    "items[\(index)].productImage", "\(imageBytes) bytes in all", "more than \(Limits.imageBytesPerPicker)")
+                    "items[\(index)].productImage", "\(imageBytes) bytes in total", "more than \(Limits.imageBytesPerPicker)")
             }
             items.append(item)
         }
@@ -73,7 +73,7 @@ public enum WireDecoding {
         try keys.finish()
         let descriptor = try descriptor(descriptorValue, keys.name("descriptor"))
         if rename.contains(.ssid), !descriptor.wantsWiFi {
-            throw .invalid(keys.name("renameOptions"), "ssid", "the descriptor names no network")
+            throw .invalid(keys.name("renameOptions"), "ssid", "the descriptor declares no network")
         }
         var item = DisplayItem(name: name, image: image, descriptor: descriptor, setupOptions: setup)
         item.renameOptions = rename
@@ -144,7 +144,7 @@ public enum WireDecoding {
             imageBytes += image?.bytes.count ?? 0
             guard imageBytes <= Limits.imageBytesPerPicker else {
                 throw .invalid(
-                    "items[\(index)].productImage", "\(imageBytes) bytes in all", "more than \(Limits.imageBytesPerPicker)")
+                    "items[\(index)].productImage", "\(imageBytes) bytes in total", "more than \(Limits.imageBytesPerPicker)")
             }
             items.append(DiscoveredItem(name: name, image: image, identifier: identifier))
         }
@@ -189,7 +189,7 @@ public enum WireDecoding {
             guard let contents = descriptor.readFile(limit: Limits.imageBytes) else {
                 throw .invalid(
                     key, "descriptor",
-                    "not sealed memory or a file on a local disk, readable and of at most \(Limits.imageBytes) bytes")
+                    "must be sealed memory or a readable file on a local disk, of at most \(Limits.imageBytes) bytes")
             }
             bytes = contents
         } else if let contents = value.bytesValue {
@@ -226,7 +226,7 @@ public enum WireDecoding {
             guard let words = value.stringsValue else { throw keys.wrongType("options", value, "as") }
             for word in words {
                 guard word == "filterDiscoveryResults" else {
-                    throw .invalid("settings.options", word, "is none of filterDiscoveryResults")
+                    throw .invalid("settings.options", word, "must be filterDiscoveryResults")
                 }
                 settings.filtersDiscoveryResults = true
             }

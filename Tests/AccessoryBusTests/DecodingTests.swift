@@ -166,7 +166,7 @@ private func expectRefusal(
     fileprivate func whatIsNoDictionaryOfVariantsIsRefused(dictionary: Dictionary) {
         for sample in samples where sample.signature != "a{sv}" {
             let message = refusal { () throws(BusError) in try dictionary.decode(sample) } ?? "taken"
-            #expect(message.contains("is not a dictionary a{sv}"), "\(sample): \(message)")
+            #expect(message.contains("must be a dictionary (a{sv})"), "\(sample): \(message)")
         }
     }
 
@@ -258,7 +258,7 @@ private func expectRefusal(
         try expect(["supportedOptions": .strings(all + all)]) { $0.supportedOptions = [.pairingLE, .transportBridging, .hid] }
         try expect(["supportedOptions": .strings([])]) { _ in }
         for key in ["bluetoothNameSubstringCompareOptions", "supportedOptions"] {
-            expectRefusal(.descriptor, [key: .strings(["nothing"])], of: key, saying: "nothing: is none of ")
+            expectRefusal(.descriptor, [key: .strings(["nothing"])], of: key, saying: "nothing: must be one of ")
         }
     }
 
@@ -266,7 +266,7 @@ private func expectRefusal(
         try expect(["bluetoothRange": .string("default")]) { _ in }
         try expect(["bluetoothRange": .string("immediate")]) { $0.range = .immediate }
         expectRefusal(
-            .descriptor, ["bluetoothRange": .string("near")], of: "bluetoothRange", saying: "is none of default, immediate")
+            .descriptor, ["bluetoothRange": .string("near")], of: "bluetoothRange", saying: "must be one of default, immediate")
     }
 
     @Test func networksAreBytesOrText() throws {
@@ -295,10 +295,10 @@ private func expectRefusal(
         try expectAware(["wifiAwareVendorNameMatch": value]) { $0.vendorName = match }
         expectRefusal(
             .descriptor, ["wifiAwareServiceRole": .string("both")], of: "wifiAwareServiceRole",
-            saying: "is none of subscriber, publisher")
+            saying: "must be one of subscriber, publisher")
         expectRefusal(
             .descriptor, ["wifiAwareModelNameMatch": .structure([.string("Die"), .strings(["loosely"])])],
-            of: "wifiAwareModelNameMatch.options", saying: "loosely: is none of ")
+            of: "wifiAwareModelNameMatch.options", saying: "loosely: must be one of ")
     }
 }
 
@@ -313,8 +313,8 @@ private func expectRefusal(
         let network = DBusValue.vardict(["ssid": .string("Die")])
         #expect(try item(["descriptor": network, "renameOptions": .strings(["ssid"])]).renameOptions == .ssid)
         expectRefusal(
-            .item, ["renameOptions": .strings(["ssid"])], of: "renameOptions", saying: "the descriptor names no network")
-        expectRefusal(.item, ["setupOptions": .strings(["now"])], of: "setupOptions", saying: "is none of ")
+            .item, ["renameOptions": .strings(["ssid"])], of: "renameOptions", saying: "the descriptor declares no network")
+        expectRefusal(.item, ["setupOptions": .strings(["now"])], of: "setupOptions", saying: "must be one of ")
         // Refused where it stands.
         let inner = refusal(.item, ["descriptor": .vardict(["colour": .string("pink")])])
         #expect(inner == "items[0].descriptor.colour: type s: unknown key")
@@ -394,7 +394,7 @@ private func expectRefusal(
             let values = DBusValue.array(of: "a{sv}", Array(repeating: value, count: 17))
             if dictionary == .item { _ = try WireDecoding.items(values) } else { _ = try WireDecoding.discoveredItems(values) }
         }
-        #expect(message == "items[16].productImage: 17825792 bytes in all: more than 16777216")
+        #expect(message == "items[16].productImage: 17825792 bytes in total: more than 16777216")
     }
 
     @Test func whatWasDiscovered() throws {
@@ -418,7 +418,7 @@ private func expectRefusal(
         }
         let filtered = try WireDecoding.settings(.vardict(["options": .strings(["filterDiscoveryResults"])]))
         #expect(filtered == PickerSettings(filtersDiscoveryResults: true))
-        expectRefusal(.settings, ["options": .strings(["all"])], of: "options", saying: "is none of filterDiscoveryResults")
+        expectRefusal(.settings, ["options": .strings(["all"])], of: "options", saying: "must be filterDiscoveryResults")
     }
 
     @Test func answers() throws {
@@ -459,7 +459,7 @@ private func expectRefusal(
     @Test func afterwards() throws {
         #expect(try WireDecoding.renameOptions(.vardict([:])) == [])
         #expect(try WireDecoding.renameOptions(.vardict(["renameOptions": .strings(["ssid"])])) == .ssid)
-        expectRefusal(.renameOptions, ["renameOptions": .strings(["name"])], of: "renameOptions", saying: "is none of ssid")
+        expectRefusal(.renameOptions, ["renameOptions": .strings(["name"])], of: "renameOptions", saying: "must be one of ssid")
         let settings = try WireDecoding.authorizationSettings(
             .vardict(["ssid": .string("Die"), "bluetoothTransportBridgingIdentifier": .bytes([0, 1, 2, 3, 4, 5])]))
         #expect(settings.ssid == SSID("Die"))
