@@ -18,7 +18,7 @@ struct Admission: Hashable, Sendable {
         let party: Party
         /// Counted up: who came later has the higher one.
         let number: Int
-        /// It has not said hello.
+        /// It has not called Hello.
         var isStranger = true
         var takesLongMessages = false
     }
@@ -38,16 +38,16 @@ struct Admission: Hashable, Sendable {
     ///   - party: whose share it takes.
     mutating func admit(_ name: String, of party: Party) -> Verdict {
         guard places.values.count(where: { $0.party == party }) < limits.clientsPerUser else {
-            return .refused(why: "\(party) has \(limits.clientsPerUser) connections already")
+            return .refused(why: "\(party) already has \(limits.clientsPerUser) connections")
         }
         let strangers = places.values.filter(\.isStranger)
         guard strangers.count(where: { $0.party == party }) < limits.strangersPerUser else {
-            return .refused(why: "\(party) has \(limits.strangersPerUser) connections that have not said hello")
+            return .refused(why: "\(party) has \(limits.strangersPerUser) connections that have not called Hello")
         }
         var victim: String?
         if strangers.count >= limits.strangers || places.count >= limits.clients {
             victim = self.victim(for: party)
-            guard let victim else { return .refused(why: "\(limits.clients) clients are here already") }
+            guard let victim else { return .refused(why: "\(limits.clients) clients are already connected") }
             places[victim] = nil
         }
         admitted += 1
@@ -100,7 +100,7 @@ struct Admission: Hashable, Sendable {
         places[name] = nil
     }
 
-    /// First who has not said hello, then the latest connection of the user who has most, if that is more than this
+    /// First who has not called Hello, then the latest connection of the user who has most, if that is more than this
     /// one's would be.
     private func victim(for party: Party) -> String? {
         let counts = Dictionary(grouping: places.values, by: \.party).mapValues(\.count)

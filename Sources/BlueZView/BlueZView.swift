@@ -208,7 +208,7 @@ public final class BlueZView {
         links.resume(shares)
         let states = state.states("Clients")
         for client in states { resume(client, baggage) }
-        environment.log.notice("clients of the view go on", metadata: ["clients": "\(clients.count) of \(states.count)"])
+        environment.log.notice("resumed clients of the view", metadata: ["clients": "\(clients.count) of \(states.count)"])
         let present = Set(clients.values.compactMap(\.app))
         for app in Set(shares.compactMap { $0.text("App").flatMap { AppID($0) } }).subtracting(present).sorted() {
             links.handle(.appGone(app))
@@ -243,7 +243,7 @@ public final class BlueZView {
     /// Closes an app's own socket; the connections that came by it end.
     public func stopListening(for app: AppID) {
         servers[app] = nil
-        for client in clients.values where client.socket == app { client.cutOff("the app has no socket any more") }
+        for client in clients.values where client.socket == app { client.cutOff("the app no longer has a socket") }
     }
 
     /// - Parameter app: whose own socket it is.
@@ -263,7 +263,7 @@ public final class BlueZView {
         switch admission.admit(name, of: party) {
         case .refused(let why): return refuse(peer, why: why)
         case .admitted(let victim?):
-            clients[victim]?.cutOff("its place was needed for another user")
+            clients[victim]?.cutOff("its slot was needed for another user")
             remove(victim)
         case .admitted(nil): break
         }
@@ -319,7 +319,8 @@ public final class BlueZView {
     private func relieve() {
         relief = nil
         while let name = admission.slowestReader(clients.mapValues(\.unreadBytes)) {
-            clients[name]?.cutOff("it does not read, nor do others: \(environment.limits.places.unreadBytes) bytes wait for all")
+            clients[name]?.cutOff(
+                "it is not reading, like other clients: \(environment.limits.places.unreadBytes) bytes are queued in total")
             remove(name)
         }
     }

@@ -32,7 +32,7 @@ struct DiscoveryFilter {
                 values[key] = .boolean(wanted)
             case "Discoverable":
                 guard let wanted = value.booleanValue else { throw invalid() }
-                guard !wanted else { throw .notPermitted("an app does not make the adapter discoverable") }
+                guard !wanted else { throw .notPermitted("an app may not make the adapter discoverable") }
             // Only narrow the results, of which an app sees its own accessories anyway. Not passed on: UUIDs misses
             // those with service data only, and crashes bluetoothd 5.87; a pattern would hide devices from other
             // clients' searches.
@@ -43,7 +43,7 @@ struct DiscoveryFilter {
             // Since 5.83; bluetoothctl has it. An app connects by itself, to accessories of its own.
             case "AutoConnect":
                 guard value.booleanValue != nil else { throw invalid() }
-            default: throw .bluez(.invalidArguments, "\(key) is no key of a discovery filter")
+            default: throw .bluez(.invalidArguments, "\(key) is not a discovery filter key")
             }
         }
         self.values = values

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects of the view as D-Bus tells them: `GetManagedObjects`' value, and the introspection of the objects above
+// The objects of the view on D-Bus: the value of `GetManagedObjects`, and the introspection of the objects above
 // the devices. (Theirs is the radio service's own; below a device there is nothing foreign.)
 
 internal import BlueZInterfaces

@@ -125,7 +125,7 @@ struct Scope: Hashable, Sendable {
         }
         if path == BlueZ.manager, interface?.hasPrefix("org.bluez.") == true {
             if interface == AgentManager1.interface, Agent.methods.contains(member) { return .agent }
-            return .refused(.notPermitted("\(interface ?? "").\(member) is for the system's own programs"))
+            return .refused(.notPermitted("\(interface ?? "").\(member) is reserved for system programs"))
         }
         return .refused(.unknownObject(path))
     }
@@ -142,7 +142,7 @@ struct Scope: Hashable, Sendable {
             (Adapter1.interface, Adapter1.Member.setDiscoveryFilter), (Adapter1.interface, Adapter1.Member.getDiscoveryFilters):
             .discovery
         case (Adapter1.interface, Adapter1.Member.removeDevice):
-            .refused(.notPermitted("accessories are removed with org.accessorysetup1.Session.RemoveAccessory"))
+            .refused(.notPermitted("apps remove accessories with org.accessorysetup1.Session.RemoveAccessory"))
         case (let interface?, _) where interface.hasPrefix("org.bluez."):
             .refused(.notPermitted("\(interface).\(member) is not for apps"))
         default: .refused(Self.noMethod(interface, member))
@@ -152,13 +152,13 @@ struct Scope: Hashable, Sendable {
     private func verdict(_ device: ObjectPath, _ path: ObjectPath, _ interface: String?, _ member: String) -> Verdict {
         switch (interface, member) {
         case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .deviceProperty(device)
-        case (Bus.properties, "Set"): path == device ? .deviceSetting(device) : .refused(.notPermitted("it is not an app's to set"))
+        case (Bus.properties, "Set"): path == device ? .deviceSetting(device) : .refused(.notPermitted("apps may not set it"))
         case (Device1.interface, Device1.Member.connect): .connect(device)
         case (Device1.interface, Device1.Member.disconnect): .disconnect(device)
         case (Device1.interface, Device1.Member.pair): .pairing(device)
         case (Device1.interface, Device1.Member.cancelPairing): .refused(.pairing)
         case (Device1.interface, Device1.Member.connectProfile), (Device1.interface, Device1.Member.disconnectProfile):
-            .refused(.notPermitted("profiles are the system's; Connect and Disconnect are there for apps"))
+            .refused(.notPermitted("profiles belong to the system; apps use Connect and Disconnect"))
         case (GattCharacteristic1.interface, GattCharacteristic1.Member.readValue),
             (GattCharacteristic1.interface, GattCharacteristic1.Member.writeValue),
             (GattCharacteristic1.interface, GattCharacteristic1.Member.startNotify),
@@ -181,7 +181,7 @@ struct Scope: Hashable, Sendable {
 
 extension BusError {
     static func notPermitted(_ why: String) -> BusError { .bluez(.notPermitted, why) }
-    static let pairing = notPermitted("accessories are paired by org.accessorysetup1.Session.ShowPicker")
+    static let pairing = notPermitted("apps pair accessories with org.accessorysetup1.Session.ShowPicker")
     /// As bluetoothd says it of attributes.
     static let notConnected = BusError.bluez(.failed, "Not connected")
     /// As bluetoothd says it of an adapter without power.

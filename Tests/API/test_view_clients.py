@@ -146,7 +146,7 @@ class Clients(ViewTest):
         self.assertIn("AddMatch", err)
         code, out, err = self.run_as_app("busctl", "call", "org.bluez", self.pink, DEVICE1, "CancelPairing")
         self.assertEqual(code, 1)
-        self.assertIn("paired by org.accessorysetup1", err)
+        self.assertIn("apps pair accessories with org.accessorysetup1", err)
 
 
 class Order(ViewTest):

@@ -133,7 +133,7 @@ class Flood(Limited):
         for number in range(6):
             self.flood(ask, app=False, identity={"user": 60_000 + number, "group": 60_000 + number})
         self.assertServed()
-        wait(lambda: any("nor do others" in each for each in self.world.daemon.lines), 60, "somebody to be cut off", also_every=0.05)
+        wait(lambda: any("like other clients" in each for each in self.world.daemon.lines), 60, "somebody to be cut off", also_every=0.05)
         self.check()
         # The limit of waiting bytes for all, and as much again for the allocator's reserves.
         self.assertLess(self.most - before, 2 * (64 << 20))

@@ -282,7 +282,7 @@ class Places(Attack):
         self.addCleanup(lambda: silent._process.stdin.close())
         silent.wait_for("^connected")
         self.assertServed()
-        refusals = lambda: [each for each in self.world.daemon.lines if "have not said hello" in each]
+        refusals = lambda: [each for each in self.world.daemon.lines if "have not called Hello" in each]
         wait(refusals, what="the rest of them to be refused")
 
     def test_connections_of_one_user_to_the_view_keep_no_other_out(self):

@@ -25,7 +25,7 @@ import Testing
     @Test func aUserHasAShare() {
         var admission = Admission(limits(clients: 10, perUser: 2, strangers: 10, strangersPerUser: 10))
         admit(["a", "b"], of: .user(1), to: &admission)
-        #expect(admission.admit("c", of: .user(1)) == .refused(why: "user 1 has 2 connections already"))
+        #expect(admission.admit("c", of: .user(1)) == .refused(why: "user 1 already has 2 connections"))
         #expect(admission.admit("d", of: .user(2)) == .admitted(insteadOf: nil))
         admission.left("a")
         #expect(admission.admit("c", of: .user(1)) == .admitted(insteadOf: nil))
@@ -34,7 +34,7 @@ import Testing
     @Test func aUserHasAShareOfStrangers() {
         var admission = Admission(limits(clients: 10, perUser: 10, strangers: 10, strangersPerUser: 1))
         #expect(admission.admit("a", of: .user(1)) == .admitted(insteadOf: nil))
-        #expect(admission.admit("b", of: .user(1)) == .refused(why: "user 1 has 1 connections that have not said hello"))
+        #expect(admission.admit("b", of: .user(1)) == .refused(why: "user 1 has 1 connections that have not called Hello"))
         admission.greeted("a")
         #expect(admission.admit("b", of: .user(1)) == .admitted(insteadOf: nil))
     }
@@ -97,8 +97,8 @@ import Testing
         #expect(admission.admit("e", of: .user(2)) == .admitted(insteadOf: "c"))
         admission.greeted("e")
         // Two each: one more would be no fairer.
-        #expect(admission.admit("f", of: .user(2)) == .refused(why: "4 clients are here already"))
-        #expect(admission.admit("f", of: .user(1)) == .refused(why: "4 clients are here already"))
+        #expect(admission.admit("f", of: .user(2)) == .refused(why: "4 clients are already connected"))
+        #expect(admission.admit("f", of: .user(1)) == .refused(why: "4 clients are already connected"))
         // Of users with as many, the one with the lower number.
         #expect(admission.admit("g", of: .user(3)) == .admitted(insteadOf: "b"))
     }

@@ -46,7 +46,7 @@ extension BlueZProxy {
         }
         guard interface == Adapter1.interface else { return refuse(call, .unknownInterface(interface)) }
         if call.member == "Set" {
-            return answerSetting(call, of: shown.properties(of: adapter), "the adapter's settings are not an app's")
+            return answerSetting(call, of: shown.properties(of: adapter), "apps may not change the adapter's settings")
         }
         let key = arguments.dropFirst().first?.stringValue ?? ""
         _ = shown.showAdapters()
@@ -75,7 +75,7 @@ extension BlueZProxy {
     }
 
     func answerDeviceSetting(_ call: Message, _ device: ObjectPath) {
-        let refusal = "names, trust and the like are set for all apps at once, by the daemon"
+        let refusal = "the daemon sets names, trust and the like for all apps at once"
         guard let arguments = try? call.arguments(), arguments.first?.stringValue == Device1.interface
         else { return refuse(call, .notPermitted(refusal)) }
         readProperties(of: device, for: call) { [weak self] in self?.answerSetting(call, of: $0, refusal) }

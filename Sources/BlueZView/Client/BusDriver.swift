@@ -46,7 +46,7 @@ final class BusDriver {
         guard call.member == "Hello", call.interface == nil || call.interface == Bus.name,
             call.destination == nil || call.destination == Bus.name
         else {
-            connection.fail(call, .accessDenied("the first message is Hello"), from: Bus.name)
+            connection.fail(call, .accessDenied("the first message must be Hello"), from: Bus.name)
             return false
         }
         reply(to: call, [.string(connection.name)])
@@ -172,12 +172,12 @@ final class BusDriver {
         let arguments = try call.arguments()
         func text() throws(BusError) -> String {
             guard call.signature.hasPrefix("s"), let text = arguments.first?.stringValue else {
-                throw .invalidArguments("\(member) takes text first, not (\(call.signature))")
+                throw .invalidArguments("\(member) takes a string first, not (\(call.signature))")
             }
             return text
         }
         switch member {
-        case "Hello": throw .failed("Hello was said already")
+        case "Hello": throw .failed("Hello was already called")
         case "AddMatch":
             let rule = try connection.addRule(try text())
             guard Scope.mayBeFor(rule, alias: feed.alias) else { return reply(to: call, []) }
@@ -221,7 +221,7 @@ final class BusDriver {
             }
             // Already running.
             reply(to: call, [.uint32(2)])
-        case "RequestName": throw .accessDenied("no names can be owned on this bus")
+        case "RequestName": throw .accessDenied("names cannot be owned on this bus")
         // Not the owner.
         case "ReleaseName": reply(to: call, [.uint32(try known(try text()) == connection.name ? 3 : 2)])
         case "GetConnectionUnixUser", "GetConnectionUnixProcessID", "GetConnectionCredentials":
@@ -270,10 +270,10 @@ final class BusDriver {
             let process = try process.get()
             switch member {
             case "GetConnectionUnixUser":
-                guard let uid = process.uid else { throw .failed("the user is not known") }
+                guard let uid = process.uid else { throw .failed("the user is unknown") }
                 reply(to: call, [.uint32(uid)])
             case "GetConnectionUnixProcessID":
-                guard let pid = process.pid else { throw .standard("UnixProcessIdUnknown", "the process is not known") }
+                guard let pid = process.pid else { throw .standard("UnixProcessIdUnknown", "the process is unknown") }
                 reply(to: call, [.uint32(pid)])
             default:
                 var credentials: [String: DBusValue] = [:]

@@ -54,7 +54,7 @@ final class Clearance {
 
     // MARK: Properties
 
-    /// The property of these interfaces that carries an attribute's value.
+    /// The property with an attribute's value, and the interfaces that have it.
     private static let value = "Value"
     private static let attributes: Set = [GattCharacteristic1.interface, GattDescriptor1.interface]
 

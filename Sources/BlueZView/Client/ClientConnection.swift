@@ -46,7 +46,7 @@ final class ClientConnection {
     func cutOff(_ reason: String) {
         guard !isCutOff else { return }
         isCutOff = true
-        log.warning("client of the view cut off", metadata: ["client": "\(name)", "reason": "\(reason)"])
+        log.warning("disconnected a client of the view", metadata: ["client": "\(name)", "reason": "\(reason)"])
         peer.close()
     }
 
@@ -176,7 +176,7 @@ final class ClientConnection {
     /// Who does not read is not kept; the others are.
     private func checkReading() {
         let unread = peer.outgoingBytes
-        if unread > limits.unreadBytes { return cutOff("it does not read: \(unread) bytes wait for it") }
+        if unread > limits.unreadBytes { return cutOff("it is not reading: \(unread) bytes are queued for it") }
         // Less than its share cannot be too much, whatever waits for others.
         if unread > limits.places.unreadBytes / limits.places.clients { observer?.clientHasBacklog() }
     }

@@ -55,7 +55,7 @@ final class GATTSessions {
         try share.reserve(.descriptors)
         guard let (relay, outer) = DescriptorRelay.make(for: descriptor, loop: loop) else {
             share.release(.descriptors)
-            throw .bluez(.notSupported, "this kind of descriptor cannot be relayed")
+            throw .bluez(.notSupported, "descriptors of this kind cannot be relayed")
         }
         keep(relay, of: characteristic, device)
         return try call.reply([.fileDescriptor(outer), .uint16(mtu)])

@@ -67,7 +67,7 @@ final class Upstream {
             self.connection = connection
             return true
         } catch {
-            log.error("no connection for a client of the view", metadata: ["reason": "\(error)"])
+            log.error("could not connect to the bus for a client of the view", metadata: ["reason": "\(error)"])
             return false
         }
     }

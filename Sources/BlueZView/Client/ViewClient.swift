@@ -50,7 +50,7 @@ final class ViewClient {
         bus = BusDriver(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
         peripherals = PeripheralList(connection, identity, environment.service)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
-            connection?.cutOff("it did not say hello in time")
+            connection?.cutOff("it did not call Hello in time")
         }
         identity.onRefused = { [weak self] in self?.updateScope() }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out what LinkShares decides about links: asks the radio service to end them, lets the time of apps pass that
-// have no connection any more, and reports changed links to the view. The only owner of the shares.
+// Carries out the decisions of LinkShares: asks the radio service to end links, times the linger of apps without a
+// connection, and reports changed links to the view. The only owner of the shares.
 
 internal import AccessoryModel
 internal import DBusKit
@@ -170,8 +170,8 @@ final class LinkCoordinator {
             }
         case .callOff(let device):
             guard feed.owner != nil else { return }
-            log.info("connecting called off", metadata: ["reason": "who wanted to connect is gone, or may not any more"])
-            log.debug("connecting called off", metadata: ["device": "\(device)"])
+            log.info("cancelled a connection attempt", metadata: ["reason": "the client is gone, or may no longer connect"])
+            log.debug("cancelled a connection attempt", metadata: ["device": "\(device)"])
             // BlueZ, org.bluez.Device(5): `Disconnect` cancels a `Connect` that is under way.
             feed.disconnect(device) {}
         case .startLinger(let app):

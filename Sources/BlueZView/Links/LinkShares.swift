@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The holders of each link, as a value: events of the radio service and of apps in, effects out. A
-// link has one state on the air and as many holders as apps have connected; it goes down with the last of them, unless
+// link has one state on the air and as many holders as apps have connected; it goes down with the last holder, unless
 // others wait for it: a `Connect` that is under way, or that has worked and is not confirmed yet, is as good as a share
 // to all others. Each event has its rule in each state.
 
@@ -53,7 +53,7 @@ struct LinkShares: Hashable, Sendable {
         case clientCutOff(ObjectPath, client: String)
         /// A connection to the view is closed.
         case clientGone(client: String)
-        /// An app has no connection to the view any more.
+        /// An app has could not connect to the view any more.
         case appGone(AppID)
         /// An app has a connection to the view (again).
         case appPresent(AppID)
@@ -80,7 +80,7 @@ struct LinkShares: Hashable, Sendable {
         case broken
     }
 
-    /// What the coordinator must do, in this order.
+    /// Tasks of the coordinator, in this order.
     enum Effect: Hashable, Sendable {
         /// Signal the link's changes to each client.
         case signal(ObjectPath)
@@ -106,9 +106,9 @@ struct LinkShares: Hashable, Sendable {
             switch self {
             case .appGone(let app): "\(app) is gone"
             case .grantEnded(let app): "\(app) may no longer use it"
-            case .grantEndedMeanwhile: "the grant was revoked meanwhile"
-            case .unusedAfterAttempts: "its holders have released it, and the attempts for it have failed"
-            case .discovery(let app): "it is not in use, and \(app) searches for its accessories"
+            case .grantEndedMeanwhile: "the grant was revoked in the meantime"
+            case .unusedAfterAttempts: "its holders released it, and further attempts failed"
+            case .discovery(let app): "it is not in use, and \(app) is searching for its accessories"
             }
         }
     }
