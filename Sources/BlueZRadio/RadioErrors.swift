@@ -11,12 +11,12 @@ extension RadioFailure {
         let standard = "org.freedesktop.DBus.Error."
         self =
             switch (error.bluez, error.name.hasPrefix(standard) ? error.name.dropFirst(standard.count) : "") {
-            case (.authenticationFailed, _): RadioFailure(.refused, "the accessory refused, or the keys did not fit")
+            case (.authenticationFailed, _): RadioFailure(.refused, "the accessory refused, or the keys did not match")
             case (.authenticationRejected, _): RadioFailure(.refused, "the accessory rejected the pairing")
             case (.authenticationCanceled, _):
-                RadioFailure(.connection, "the pairing was broken off: the accessory went away or did not answer")
+                RadioFailure(.connection, "the pairing was aborted: the accessory went away or did not answer")
             case (.authenticationTimeout, _): RadioFailure(.timeout, "the accessory did not answer in time")
-            case (.connectionAttemptFailed, _): RadioFailure(.connection, "no connection to the accessory")
+            case (.connectionAttemptFailed, _): RadioFailure(.connection, "could not connect to the accessory")
             case (.notReady, _): RadioFailure(.unavailable, "the adapter is off")
             case (.inProgress, _): RadioFailure(.busy, "another program is pairing this accessory")
             case (_, "NoReply"), (_, "Timeout"): RadioFailure(.timeout, "bluetoothd did not answer in time")

@@ -113,7 +113,7 @@ final class InterfaceLoan {
                 retry.finish()
                 write(nil)
             case .pause:
-                log.warning("the interface is not given back yet")
+                log.warning("the interface has not been restored yet")
                 retry.schedule { [weak self] in
                     self?.handle(.pauseOver)
                     self?.restoreOwed()
@@ -174,7 +174,7 @@ final class InterfaceLoan {
         let done = { [weak self] (failure: RadioFailure?) in
             guard let self else { return }
             guard let failure else { return self.handle(.joinEnded(nil)) }
-            self.log.info("a network was not joined", metadata: ["reason": "\(failure)"])
+            self.log.info("could not join a network", metadata: ["reason": "\(failure)"])
             self.explain(failure, of: join, on: chosen, begun: begun) { self.handle(.joinEnded($0)) }
         }
         chosen.service.join(join, on: chosen.name, begun: begun, record: record) { [weak self] result in
@@ -205,11 +205,11 @@ final class InterfaceLoan {
         guard let path = chosen.service.interfaces[chosen.name]?.path else { return completion(.serviceGone) }
         chosen.service.readCurrent(path) { [name = chosen.service.name] current in
             guard let current, let security = current.security else {
-                return completion(RadioFailure(.other, "\(name) does not report which network it has joined"))
+                return completion(RadioFailure(.other, "\(name) does not report the network that it has joined"))
             }
             guard current.ssid == join.ssid, join.suits(security) else {
                 return completion(
-                    RadioFailure(.other, "\(name) has joined another network: \(current.ssid) (\(security.rawValue))"))
+                    RadioFailure(.other, "\(name) has joined a different network: \(current.ssid) (\(security.rawValue))"))
             }
             completion(nil)
         }

@@ -229,7 +229,7 @@ final class Joining {
             case .success: self.handle(.joined)
             case .failure(let failure):
                 let failure = failure == .stuck ? self.attempts.late : failure
-                self.log.info("an attempt to join a network has failed", metadata: ["reason": "\(failure)"])
+                self.log.info("an attempt to join a network failed", metadata: ["reason": "\(failure)"])
                 self.handle(.failed(failure, isTimeLeft: self.loop.now <= self.secondUntil))
             }
         }
@@ -252,8 +252,8 @@ extension RadioFailure {
     static let displaced = RadioFailure(.connection, "the Wi-Fi service preferred another connection")
     static let passphraseWanted = RadioFailure(.refused, "the network requires a passphrase")
     static let joinTimeoutOrPassphrase = RadioFailure(
-        .timeout, "the network was not joined in time: out of range, or the passphrase is wrong, or it does not answer")
-    static let joinTimeout = RadioFailure(.timeout, "the network was not joined in time: out of range, or it does not answer")
+        .timeout, "timed out joining the network: it is out of range, the passphrase is wrong, or it does not answer")
+    static let joinTimeout = RadioFailure(.timeout, "timed out joining the network: it is out of range or does not answer")
     /// An attempt was ended here; replaced by the failure of a join that takes too long.
     fileprivate static let stuck = RadioFailure(.timeout, "stuck")
 

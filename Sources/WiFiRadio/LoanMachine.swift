@@ -61,8 +61,8 @@ struct LoanMachine: Hashable {
     /// The network of an earlier run, until it is left.
     private var earlier: SSID?
 
-    private static let notRestored = RadioFailure(.other, "the Wi-Fi interface is not given back yet")
-    private static let inUse = RadioFailure(.other, "the Wi-Fi interface is on an accessory's network already")
+    private static let notRestored = RadioFailure(.other, "the Wi-Fi interface has not been restored yet")
+    private static let inUse = RadioFailure(.other, "the Wi-Fi interface is already on an accessory's network")
 
     /// The changes that must be undone.
     var record: JoinRecord? {

@@ -49,9 +49,9 @@ extension NetworkJoin {
     private func mismatch(_ security: NetworkSecurity) -> String {
         switch security {
         case .open, .owe: "is open, and a passphrase was given"
-        case .wep: "has WEP, which protects nothing, and is not joined"
-        case .enterprise: "wants users and certificates, and is not joined"
-        case .wpa, .wpa2, .wpa2wpa3, .wpa3, .psk: "wants a passphrase (\(security.rawValue)), and none was given"
+        case .wep: "uses WEP, which is insecure and not supported"
+        case .enterprise: "uses enterprise authentication, which is not supported"
+        case .wpa, .wpa2, .wpa2wpa3, .wpa3, .psk: "requires a passphrase (\(security.rawValue)), and none was given"
         }
     }
 }

@@ -84,8 +84,8 @@ public final class WiFiRadio: NetworkRadio {
         case .ready: reason = "\(new?.service.name ?? "") serves \(new?.name ?? "")"
         case .off: reason = "\(new?.name ?? "") is switched off"
         case .absent, nil:
-            let wanted = preferredInterface.map { "\($0) is managed by no Wi-Fi service" }
-            reason = wanted ?? old.map { "\($0.service.name) or its interface is gone" } ?? "no service manages an interface"
+            let wanted = preferredInterface.map { "\($0) is not managed by any Wi-Fi service" }
+            reason = wanted ?? old.map { "\($0.service.name) or its interface is gone" } ?? "no Wi-Fi service manages an interface"
         }
         let before = state
         state = new?.state ?? .absent

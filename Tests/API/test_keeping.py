@@ -132,7 +132,7 @@ class PowerCut(APITest):
         other.call("/org/bluez/hci0", "org.bluez.Adapter1", "StartDiscovery", to="org.bluez")
         wait(lambda: "C0:FF:EE:00:02:01" in self.simulator.devices(), 10, "the device", also_every=0.05)
         other.call_later(device, "org.bluez.Device1", "Connect", lambda *_: None, to="org.bluez")
-        self.world.daemon.wait_for("a link came up that no program waits for")
+        self.world.daemon.wait_for("disconnecting a link that no program is waiting for")
         wait(lambda: self.simulator.connections == [], 10, "the link to end", also_every=0.05)
         other.close()
         # Paired, it keeps its link.

@@ -26,9 +26,9 @@ import Testing
     @Test func onlyWhatTheScanHeardIsRefused() {
         for (heard, join, message) in [
             (survey(.open), protected, "in the scan 2 s ago: Plug-1 is open, and a passphrase was given"),
-            (survey(.wpa2), open, "in the scan 2 s ago: Plug-1 wants a passphrase (wpa2), and none was given"),
-            (survey(.wep), protected, "in the scan 2 s ago: Plug-1 has WEP, which protects nothing, and is not joined"),
-            (survey(.enterprise), open, "in the scan 2 s ago: Plug-1 wants users and certificates, and is not joined"),
+            (survey(.wpa2), open, "in the scan 2 s ago: Plug-1 requires a passphrase (wpa2), and none was given"),
+            (survey(.wep), protected, "in the scan 2 s ago: Plug-1 uses WEP, which is insecure and not supported"),
+            (survey(.enterprise), open, "in the scan 2 s ago: Plug-1 uses enterprise authentication, which is not supported"),
             (survey(.open, .wpa2), protected, nil), (survey(.open, .wpa2), open, nil), (survey(), open, nil),
         ] {
             #expect(heard.obstacle(to: join, now: 3_500_000)?.message == message)

@@ -63,12 +63,12 @@ final class ClassicBridge: PairingStep {
     func begin() {
         if let path = device() { return pair(path) }
         state = .searching
-        log.debug("the classic address is another one: searching")
+        log.debug("the classic address differs: searching")
         // The last filter of a connection wins; the scan for low energy sets its own again.
         connection.call(.classicFilter, at: adapter, [.vardict(["Transport": .string("bredr")])]) { _ in }
         connection.call(.classicSearch, at: adapter) { [weak self] result in
             guard let self, case .searching = state, let error = result.error, error.bluez != .inProgress else { return }
-            fail(.other, "no search for the classic side: \(error.message)")
+            fail(.other, "could not search for the classic side: \(error.message)")
         }
         timers.poll(.search, times: Self.maxPolls) { [weak self] in
             guard let self, let path = device() else { return false }

@@ -52,7 +52,7 @@ final class InputDeviceSetup: PairingStep {
         connection.call(.inputConnect, at: device) { [weak self] result in
             guard let self, case .connecting = state else { return }
             if let error = result.error, error.bluez != .alreadyConnected {
-                return end(RadioFailure(.connection, "the input device does not connect: \(error.message)"))
+                return end(RadioFailure(.connection, "could not connect the input device: \(error.message)"))
             }
             state = .polling
             timer.poll(true, times: Self.maxPolls) { [weak self] in
@@ -60,7 +60,7 @@ final class InputDeviceSetup: PairingStep {
                 end(nil)
                 return true
             } onTimeout: { [weak self] in
-                self?.end(RadioFailure(.other, "the kernel has no input device of the accessory"))
+                self?.end(RadioFailure(.other, "the kernel has no input device for the accessory"))
             }
         }
     }

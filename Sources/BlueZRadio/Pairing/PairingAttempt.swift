@@ -94,7 +94,7 @@ final class PairingAttempt: PairingStep {
         }
         log.debug("the pairing has ended", metadata: ["result": "\(result)"])
         if case .success(let outcome) = result, !outcome.isBonded {
-            log.notice("paired without a bond: the accessory, or bluetoothd, does not keep the keys")
+            log.notice("paired without a bond: the accessory or bluetoothd did not keep the keys")
         }
         completion(result)
     }

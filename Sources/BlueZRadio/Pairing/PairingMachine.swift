@@ -184,7 +184,7 @@ struct PairingMachine: Equatable {
 
     /// - Parameter isCertain: whether bluetoothd has confirmed that no bond exists.
     private static func noLink(isCertain: Bool) -> RadioFailure {
-        RadioFailure(isCertain ? .connection : .timeout, "the accessory does not answer: no link came up within 20 s")
+        RadioFailure(isCertain ? .connection : .timeout, "the accessory did not answer: no link within 20 s")
     }
     private static let noAnswer = RadioFailure(.timeout, "neither the accessory nor bluetoothd answered in time")
     private static func gone(_ reason: RadioFailure.Reason) -> RadioFailure { RadioFailure(reason, "the accessory is gone") }
@@ -201,7 +201,7 @@ struct PairingMachine: Equatable {
         if case .failure(let error) = result, error.leavesOpen { return end(RadioFailure(pairing: error)) }
         let properties = (try? result.get()) ?? Properties()
         guard !wasCancelled || properties.isPaired else {
-            return end(RadioFailure(.other, "the pairing was cancelled in the moment of its success"))
+            return end(RadioFailure(.other, "the pairing was cancelled just as it succeeded"))
         }
         guard let address = properties.address else {
             return end(RadioFailure(.other, "the accessory went away right after pairing"))

@@ -56,7 +56,7 @@ final class Pairings {
         isBeingPaired: { [weak self] in self?.isPairing($0) == true })
     lazy var lateLinks = LateLinks(on: connection) { [weak self] device in
         guard let self, let entry = devices[device], !entry.advertisement.isPaired, !isPairing(device) else { return }
-        log.notice("a link came up that no program waits for: it is ended")
+        log.notice("disconnecting a link that no program is waiting for")
         failed.remove(device, isOurs: false) {}
     }
 
@@ -87,7 +87,7 @@ final class Pairings {
             return
         }
         if let entry = devices[device.rawValue], !entry.isBeingRemoved { return pair(entry, support) }
-        log.debug("pairing waits for the device to be heard again")
+        log.debug("pairing is waiting to hear the device again")
         state = .expecting(device, support)
         timer.start(true, after: Self.returnTimeout) { [weak self] in
             self?.end(.failure(RadioFailure(.connection, "the accessory is gone: it was not heard again within 10 s")))

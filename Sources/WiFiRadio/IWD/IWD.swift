@@ -325,7 +325,7 @@ final class IWD: ServiceAdapter, WiFiService {
         let changed = { [weak self] (value: DBusValue?) in
             guard let self, self.joined != nil else { return }
             guard let now = value?.objectPathValue else { return self.setAway(true) }
-            if target.isAt(now) { self.setAway(false) } else { self.lost("iwd has connected to another network") }
+            if target.isAt(now) { self.setAway(false) } else { self.lost("iwd connected to a different network") }
         }
         joined = link.onProperties(of: path, Self.station, ["ConnectedNetwork"]) { _, values in
             if let value = values["ConnectedNetwork"] { changed(value) }

@@ -116,9 +116,9 @@ enum ManagedNetwork {
         case 7: .wrongPassphrase
         case 8, 10: .refusedOrPassphrase
         case 9, 11: .noAnswerOrPassphrase
-        case 5, 15, 16, 17: RadioFailure(.connection, "the network gives no address")
+        case 5, 15, 16, 17: RadioFailure(.connection, "the network assigned no address")
         case 53: RadioFailure(.connection, "no such network is in range")
-        case newActivation: RadioFailure(.connection, "NetworkManager was asked for another connection")
+        case newActivation: RadioFailure(.connection, "NetworkManager was asked to activate another connection")
         case let reason?: RadioFailure(.connection, "the network could not be joined (NetworkManager's reason \(reason))")
         case nil: RadioFailure(.connection, "the network could not be joined")
         }
@@ -127,8 +127,8 @@ enum ManagedNetwork {
 
 /// The progress of an attempt, by the signals of the device and of its active connection.
 struct ManagedAttempt {
-    /// Over iwd, a connection that replaces the attempt need not be anybody's choice: iwd reconnects a network that it
-    /// knows, and NetworkManager follows.
+    /// Over iwd, a connection that replaces the attempt is not necessarily a person's choice: iwd reconnects a network
+    /// that it knows, and NetworkManager follows.
     private let isOverIWD: Bool
     /// The signals can belong to the previous activation until this one has begun. It may never begin: NetworkManager
     /// can be on its way back already (1.42 over iwd, after an attempt that has failed).

@@ -245,7 +245,7 @@ final class NetworkManager: ServiceAdapter, WiFiService {
                 attempt.failed(RadioFailure(.refused, "NetworkManager refused the connection (\(error.name))"))
             case .success(let values):
                 guard values.count >= 2, let active = values[1].objectPathValue else {
-                    return attempt.failed(RadioFailure(.other, "NetworkManager made no connection"))
+                    return attempt.failed(RadioFailure(.other, "NetworkManager created no connection"))
                 }
                 var made = record
                 made.joined = active.rawValue
@@ -265,7 +265,7 @@ final class NetworkManager: ServiceAdapter, WiFiService {
             if case .success = verdict {
                 self.joined = self.link.onSignal(Self.active, "StateChanged", of: active) { [weak self] _, arguments in
                     guard arguments.first?.integerValue == ManagedNetwork.deactivated else { return }
-                    self?.lost("NetworkManager has ended the connection")
+                    self?.lost("NetworkManager ended the connection")
                 }
             }
             attempt.end(verdict)

@@ -144,7 +144,7 @@ final class Reconnection {
         case .look: look()
         case .activate: activate()
         case .deactivate(let active):
-            manager.log.warning("the previous connection takes too long, and is activated again")
+            manager.log.warning("the previous connection is taking too long; activating it again")
             manager.deactivate(active) { _ in }
         case .follow(let active): follow(active)
         case .wait(let time):

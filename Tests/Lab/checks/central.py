@@ -307,7 +307,7 @@ def leaves_nothing_when_it_is_killed(lab):
     probe.ask("connect; say asked", "asked")
     expect_attempt(lab)
     probe.kill()
-    journey.daemon.wait_for("connecting called off", LONG)
+    journey.daemon.wait_for("cancelled a connection attempt", LONG)
     # A scanning client hears it now, and no client connects.
     lab.air.bring_back("die")
     bluez = BlueZ(lab)

@@ -149,7 +149,7 @@ def joins_the_network_of_the_right_protection(lab):
 @check(services=SERVICES, seconds=120)
 def refuses_what_the_scan_rules_out(lab):
     app, picker = begin(lab)
-    for name, options, reason in (("Dice-Open", {"passphrase": PASSPHRASE}, "is open"), ("Dice-1234", {}, "wants a passphrase")):
+    for name, options, reason in (("Dice-Open", {"passphrase": PASSPHRASE}, "is open"), ("Dice-1234", {}, "requires a passphrase")):
         path = add(app, picker, name)
         said = app.expect_join_fails(path, reason, **options)
         lab.note(f"{name}: “{said}”")
