@@ -85,9 +85,9 @@ open class CBCentralManager: CBManager {
     /// Source: Apple's documentation of `init(delegate:queue:options:)`.
     ///
     /// - Parameters:
-    ///   - delegate: is told everything; not retained.
-    ///   - queue: where it is told; nil for the main queue.
-    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are taken and not used.
+    ///   - delegate: receives all events; not retained.
+    ///   - queue: the queue of the delegate's calls; nil for the main queue.
+    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are ignored.
     public init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         core = CentralCore(ViewAddress.current, queue, restoreIdentifier: Self.restoreIdentifier(options))
         super.init(ofRole: .central)
@@ -190,7 +190,7 @@ open class CBCentralManager: CBManager {
     /// Source: Apple's documentation of `scanForPeripherals(withServices:options:)`.
     ///
     /// - Parameters:
-    ///   - serviceUUIDs: only those that advertise one of these; nil or empty for all.
+    ///   - serviceUUIDs: only peripherals that advertise one of the services; nil or empty for all.
     ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
     open func scanForPeripherals(withServices serviceUUIDs: [CBUUID]?, options: [String: Any]? = nil) {
         guard isPoweredOn("scanForPeripherals") else { return }

@@ -144,8 +144,8 @@ open class CBPeripheral: CBPeer {
     ///
     /// - Parameters:
     ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
-    ///   - type: whether it is answered. Without an answer nobody says what became of it, and while
-    ///     ``canSendWriteWithoutResponse`` is false it may be dropped.
+    ///   - type: with or without a response. Without one, the outcome is unknown, and the write may be dropped while
+    ///     ``canSendWriteWithoutResponse`` is false.
     open func writeValue(_ data: Data, for characteristic: CBCharacteristic, type: CBCharacteristicWriteType) {
         guard type == .withoutResponse else {
             let value = [UInt8](data)
@@ -211,7 +211,7 @@ open class CBPeripheral: CBPeer {
                 peripheral.delegate?.peripheral(
                     peripheral, didReadRSSI: NSNumber(value: rssi ?? 127),
                     error: rssi == nil
-                        ? CBError(.operationNotSupported, "BlueZ does not know the strength of a link") : nil)
+                        ? CBError(.operationNotSupported, "BlueZ does not report the signal strength of a link") : nil)
             }
         }
     }
@@ -222,7 +222,7 @@ open class CBPeripheral: CBPeer {
     open func openL2CAPChannel(_ PSM: CBL2CAPPSM) {
         core.publish(identifier) { _, peripheral in
             peripheral.delegate?.peripheral(
-                peripheral, didOpen: nil, error: CBError(.operationNotSupported, "L2CAP channels are not offered"))
+                peripheral, didOpen: nil, error: CBError(.operationNotSupported, "L2CAP channels are not supported"))
         }
     }
 

@@ -213,7 +213,7 @@ final class AttributeRequests {
                 begin: { [self] in
                     database.whenResolved { [self] in
                         let found = find(session.tree)?.filter { wanted?.contains($0.uuid) ?? true }
-                        answer(found, found == nil ? CBError(.invalidHandle, "the attribute does not exist any more") : nil)
+                        answer(found, found == nil ? CBError(.invalidHandle, "the attribute no longer exists") : nil)
                         finish()
                     }
                 }, fail: { answer(nil, $0) }))

@@ -102,7 +102,9 @@ final class CentralCore: Sendable {
             append(&pending)
             return pending.count
         }
-        if count == nil { Misuse.log("\(Self.maxPendingCallbacks) callbacks are pending on the app's queue: more are dropped") }
+        if count == nil {
+            Misuse.log("\(Self.maxPendingCallbacks) callbacks are pending on the app's queue: dropping further ones")
+        }
         return count
     }
 

@@ -95,13 +95,13 @@ enum ErrorTable {
     /// - Parameter reason: BlueZ' word for it (org.bluez.Device, `Disconnected`, since 5.83); nil when it said nothing.
     static func linkEnd(_ reason: String?) -> CBError {
         switch reason {
-        case "org.bluez.Reason.Timeout": CBError(.connectionTimeout, "nothing was heard of the peripheral for too long")
-        case "org.bluez.Reason.Remote": CBError(.peripheralDisconnected, "the peripheral has ended the link")
+        case "org.bluez.Reason.Timeout": CBError(.connectionTimeout, "the connection to the peripheral timed out")
+        case "org.bluez.Reason.Remote": CBError(.peripheralDisconnected, "the peripheral disconnected")
         case "org.bluez.Reason.Authentication":
-            CBError(.peerRemovedPairingInformation, "the peripheral does not know the keys any more")
-        case "org.bluez.Reason.Local": CBError(.peripheralDisconnected, "this machine has ended the link")
-        case "org.bluez.Reason.Suspend": CBError(.peripheralDisconnected, "this machine sleeps")
-        default: CBError(.peripheralDisconnected, "the link to the peripheral broke")
+            CBError(.peerRemovedPairingInformation, "the peripheral no longer has the keys")
+        case "org.bluez.Reason.Local": CBError(.peripheralDisconnected, "this machine disconnected")
+        case "org.bluez.Reason.Suspend": CBError(.peripheralDisconnected, "this machine was suspended")
+        default: CBError(.peripheralDisconnected, "the link to the peripheral was lost")
         }
     }
 

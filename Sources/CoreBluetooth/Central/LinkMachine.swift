@@ -151,7 +151,7 @@ struct LinkMachine {
             return [.drop(path), .publishDisconnected(nil, isReconnecting: false)]
         case .connected:
             state = .disconnecting(thenConnects: false)
-            return [.disconnect(path, CBError(.operationCancelled, "the app has cancelled the connection"))]
+            return [.disconnect(path, CBError(.operationCancelled, "the app cancelled the connection"))]
         case .disconnecting:
             state = .disconnecting(thenConnects: false)
             return []

@@ -203,7 +203,7 @@ final class ViewSession {
         completion: @escaping (Result<[DBusValue], BusError>) -> Void
     ) -> PendingCall? {
         guard let connection = live?.connection else {
-            loop.soon { completion(.failure(.disconnected("no connection to the view"))) }
+            loop.soon { completion(.failure(.disconnected("could not connect to the view"))) }
             return nil
         }
         return connection.call(
