@@ -56,14 +56,14 @@ final class JSONObject {
         try value(key, "true or false") { if case .boolean(let truth) = $0 { truth } else { nil } }
     }
     func strings(_ key: String) throws -> [String]? {
-        try value(key, "a list of texts") { value in
+        try value(key, "a list of strings") { value in
             guard case .array(let list) = value else { return nil }
             let texts = list.compactMap(\.text)
             return texts.count == list.count ? texts : nil
         }
     }
     func texts(_ key: String) throws -> [String: String]? {
-        try value(key, "an object of texts") { value in
+        try value(key, "an object of strings") { value in
             guard case .object(let values) = value else { return nil }
             let texts = values.compactMapValues(\.text)
             return texts.count == values.count ? texts : nil
@@ -80,7 +80,7 @@ final class JSONObject {
     where Word.RawValue == String {
         guard let text = try string(key) else { return nil }
         guard let word = Word(rawValue: text) else {
-            throw problem(key, "\(text): is none of \(Word.allCases.map(\.rawValue).joined(separator: ", "))")
+            throw problem(key, "\(text): must be one of \(Word.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         return word
     }

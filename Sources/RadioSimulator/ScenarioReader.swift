@@ -39,14 +39,14 @@ extension Scenario {
         }
         var seen: Set<String> = []
         for accessory in accessories where !seen.insert(accessory.id).inserted {
-            throw ScenarioProblem(place: "accessories", reason: "the id \(accessory.id) comes twice")
+            throw ScenarioProblem(place: "accessories", reason: "duplicate id \(accessory.id)")
         }
         for point in accessPoints where !seen.insert(point.id).inserted {
-            throw ScenarioProblem(place: "accessPoints", reason: "the id \(point.id) comes twice")
+            throw ScenarioProblem(place: "accessPoints", reason: "duplicate id \(point.id)")
         }
         for event in events { try check(event, seen) }
         for aware in awareServices where !seen.insert(aware.id).inserted {
-            throw ScenarioProblem(place: "awareServices", reason: "the id \(aware.id) comes twice")
+            throw ScenarioProblem(place: "awareServices", reason: "duplicate id \(aware.id)")
         }
     }
 

@@ -21,13 +21,13 @@ public struct SimulatorProgram: ParsableCommand {
     @Option(help: "The bus to serve: session, or an address. The system bus is refused: real programs live there.")
     var bus = "session"
 
-    @Flag(help: "Only check the scenario.")
+    @Flag(help: "Check the scenario and exit.")
     var check = false
 
-    @Flag(help: "Send adverts as fast as the bus takes them, whatever the scenario's intervals say: for load.")
+    @Flag(help: "Send adverts as fast as the bus accepts them, ignoring the scenario's intervals: for load tests.")
     var flood = false
 
-    @Option(help: "Where to list simulated input devices, as in /sys/class/input.", completion: .directory)
+    @Option(help: "The directory for simulated input devices, as in /sys/class/input.", completion: .directory)
     var inputDirectory: String?
 
     @Option(help: "trace, debug, info, notice, warning, error or critical.")

@@ -111,7 +111,7 @@ import Testing
         (#"{"accessories": [{"id": "die", "address": "C0"}]}"#, "accessories[0].address: C0: not an address"),
         (
             #"{"accessories": [{"id": "die", "address": "C0:FF:EE:00:00:01"}, {"id": "die", "address": "C0:FF:EE:00:00:02"}]}"#,
-            "accessories: the id die comes twice"
+            "accessories: duplicate id die"
         ), (#"{"adapters": [{"powered": "yes"}]}"#, "adapters[0].powered: must be true or false"),
     ])
     func mistakesHaveTheirPlace(json: String, says: String) { #expect(problem(json).hasPrefix(says), "\(problem(json))") }
@@ -124,7 +124,7 @@ import Testing
         (#""adverts": [{"serviceData": {"180F": "1"}}]"#, "adverts[0].serviceData.180F: 1: not hexadecimal bytes"),
         (#""adverts": [{"manufacturerData": {"apple": "01"}}]"#, "adverts[0].manufacturerData: apple: not a company identifier"),
         (#""adverts": [{"colour": "pink"}]"#, "adverts[0].colour: unknown key"),
-        (#""pairing": {"mode": "magic"}"#, "pairing.mode: magic: is none of justWorks, displayPasskey"),
+        (#""pairing": {"mode": "magic"}"#, "pairing.mode: magic: must be one of justWorks, displayPasskey"),
         (#""pairing": {"passkey": 1000000}"#, "pairing.passkey: 1000000.0: must be 0.0 to 999999.0"),
         (#""gatt": [{"characteristics": []}]"#, "gatt[0].uuid: is required"),
         (

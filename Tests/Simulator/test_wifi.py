@@ -702,7 +702,7 @@ class Scenarios(WiFiTest):
                 ("accessPoints[0].passphrase", {"accessPoints": [{"id": "a", "ssid": "A", "security": "wpa2"}]}),
                 ("accessPoints[0].security", {"accessPoints": [{"id": "a", "ssid": "A", "security": "wpa4"}]}),
                 ("accessPoints[0].ssidHex", {"accessPoints": [{"id": "a", "ssidHex": "00" * 33}]}),
-                ("the id a comes twice", {"accessPoints": [{"id": "a", "ssid": "A"}, {"id": "a", "ssid": "B"}]}),
+                ("duplicate id a", {"accessPoints": [{"id": "a", "ssid": "A"}, {"id": "a", "ssid": "B"}]}),
                 ("events[0].service", {"events": [{"at": 1, "do": "wifiStopped"}]}),
                 ("no interface wlan9", {"events": [{"at": 1, "do": "interfaceRemoved", "interface": "wlan9"}]})):
             self.assertIn(text, self.problem(more))

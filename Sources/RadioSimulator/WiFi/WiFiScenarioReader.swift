@@ -32,15 +32,15 @@ extension Scenario {
             for word in words {
                 guard let service = WiFi.Service(rawValue: word) else {
                     throw json.problem(
-                        "services", "\(word): is none of \(WiFi.Service.allCases.map(\.rawValue).joined(separator: ", "))")
+                        "services", "\(word): must be one of \(WiFi.Service.allCases.map(\.rawValue).joined(separator: ", "))")
                 }
-                guard !wifi.services.contains(service) else { throw json.problem("services", "\(word) comes twice") }
+                guard !wifi.services.contains(service) else { throw json.problem("services", "duplicate \(word)") }
                 wifi.services.append(service)
             }
         }
         if let list = try json.objects("interfaces", interface) { wifi.interfaces = list }
         guard Set(wifi.interfaces.map(\.name)).count == wifi.interfaces.count else {
-            throw json.problem("interfaces", "a name comes twice")
+            throw json.problem("interfaces", "duplicate name")
         }
         wifi.scanTime = try json.number("scanTime", 0...60) ?? wifi.scanTime
         wifi.rateLimit = try json.number("rateLimit", 0...3600) ?? wifi.rateLimit
