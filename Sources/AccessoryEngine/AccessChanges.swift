@@ -61,7 +61,7 @@ final class AccessChanges {
     /// The bond with an accessory has gone without a request.
     func bondLost(_ accessory: Accessory) throws(SetupError) {
         try unpair(
-            accessory, removingBond: false, reason: "Bluetooth has no bond with it any more: another program has removed it",
+            accessory, removingBond: false, reason: "Bluetooth no longer has a bond with it: another program removed it",
             by: .daemon
         ) {}
     }
@@ -92,7 +92,7 @@ final class AccessChanges {
         var network: SSID?
         if let grant {
             network = SSID(name)
-            guard let network else { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+            guard let network else { throw .invalid("name", name, "a network name must be 1 to 32 bytes long") }
             if let other = registry.ledger.grant(onNetwork: network, to: grant.app), other.id != grant.id {
                 throw .invalid("name", name, "is the network of another accessory of \(grant.app)")
             }
@@ -158,7 +158,7 @@ final class AccessChanges {
             goOn?(settings, requester, false, nil)
             return
         }
-        guard !bridging.contains(id) else { throw .invalid("accessory", id, "is being bridged already") }
+        guard !bridging.contains(id) else { throw .invalid("accessory", id, "is already being bridged") }
         accepted()
         if let goOn { return goOn(settings, requester, bridges, unseen) }
         confirm(GrantedAccessory(accessory, grant), settings, bridges: true, by: requester) { [weak self] failure in
@@ -170,7 +170,7 @@ final class AccessChanges {
 
     func failAuthorization(_ session: Session, _ id: AccessoryID, completion: @escaping () -> Void) throws(SetupError) {
         let (grant, _) = try awaiting(session, id, "FailAuthorization")
-        try revoke(grant, reason: "the app failed the authorization", by: sessions.requester(session), completion: completion)
+        try revoke(grant, reason: "the app rejected the authorization", by: sessions.requester(session), completion: completion)
     }
 
     /// Whether an app says once more which network it has. Another one takes a person who sees its name.
@@ -187,7 +187,7 @@ final class AccessChanges {
     }
 
     private static func isUnseen(_ ssid: SSID) -> SetupError {
-        .invalid("settings.ssid", ssid, "no person has seen this network: a picker shows it (UpdateAuthorization)")
+        .invalid("settings.ssid", ssid, "no person has approved this network: show it in a picker (UpdateAuthorization)")
     }
 
     private func awaiting(_ session: Session, _ id: AccessoryID, _ request: String) throws(SetupError) -> (Grant, Accessory) {
@@ -196,7 +196,7 @@ final class AccessChanges {
             throw .invalid("accessory", id, "is not an accessory of \(session.app.id)")
         }
         guard grant.state == .awaitingAuthorization else {
-            throw .invalid("accessory", id, "does not wait for an authorization: it is \(grant.state.rawValue)")
+            throw .invalid("accessory", id, "is not awaiting authorization: it is \(grant.state.rawValue)")
         }
         return (grant, accessory)
     }
@@ -227,7 +227,7 @@ final class AccessChanges {
         do throws(SetupError) {
             // Much may have happened while the person was asked.
             guard let grant = registry.ledger.grants[granted.grant.id], grant.state == .awaitingAuthorization else {
-                throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
+                throw SetupError(.connectionFailed, "the accessory was removed in the meantime")
             }
             try authorize(grant, settings: settings, by: requester)
             completion(nil)
@@ -258,7 +258,7 @@ final class AccessChanges {
                 }
                 // Revoked meanwhile; another app's grant must not change instead.
                 guard let grant = self.registry.ledger.grants[grant.id], grant.state == .awaitingAuthorization else {
-                    throw SetupError(.connectionFailed, "the accessory was removed meanwhile")
+                    throw SetupError(.connectionFailed, "the accessory was removed in the meantime")
                 }
                 var settings = settings
                 settings.bridgingAddress = classic
@@ -291,7 +291,7 @@ final class AccessChanges {
         let side = BluetoothPeer(classic, adapter: peer.adapter)
         let isBonded = radio.bond(with: side, byValue: true) != nil
         if let earlier = grant.terms.classicAddress, earlier.value != classic.value, earlier.value != peer.address.value {
-            throw .invalid("bridgingAddress", classic, "the accessory has another classic side already")
+            throw .invalid("bridgingAddress", classic, "the accessory already has a different classic side")
         }
         if isBonded, registry.ledger.hasSide(classic, accessory.id) { return nil }
         guard !isBonded, registry.ledger.accessory(withSide: classic, besides: accessory.id) == nil else {

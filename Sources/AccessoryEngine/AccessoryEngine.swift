@@ -92,7 +92,7 @@ public final class AccessoryEngine {
         if services.radio.state == .ready, let adapter = accessory.adapter,
             !services.radio.adapters.contains(where: { $0.address == adapter })
         {
-            problems.append("the adapter that it was set up with, \(adapter), is not there")
+            problems.append("the adapter that it was set up with, \(adapter), is missing")
         }
         problems += bondWatch.problems(with: accessory)
         for grant in services.registry.ledger.grants(of: accessory.id).sorted(by: { $0.app < $1.app }) {

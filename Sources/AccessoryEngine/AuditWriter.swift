@@ -91,7 +91,8 @@ final class AuditWriter {
         unwritten = []
         if lost > 0 {
             log.error(
-                "the audit trail is written again; lines are missing, and in the journal only", metadata: ["lines": "\(lost)"])
+                "the audit trail is writable again; the lines that it lacks are only in the journal", metadata: ["lines": "\(lost)"]
+            )
             lost = 0
         }
     }

@@ -38,8 +38,9 @@ final class BondKeeper {
         forgetting = Retry(Self.pauses, clock.once)
         removal = Retry(Self.pauses, clock.once)
         for intent in intents {
-            log.notice("unfinished business from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
-            log.debug("unfinished business", metadata: ["address": "\(intent.address)"])
+            log.notice(
+                "resuming an unfinished bond change from an earlier run", metadata: ["purpose": "\(intent.purpose.rawValue)"])
+            log.debug("unfinished bond change", metadata: ["address": "\(intent.address)"])
         }
     }
 
@@ -97,7 +98,7 @@ final class BondKeeper {
             try store.forget(intent)
         } catch {
             // Left in the store, it would later remove a bond that another program has made since.
-            log.error("an intent could not be dropped, and will be as soon as the store takes it", metadata: ["error": "\(error)"])
+            log.error("could not delete a bond intent; retrying until the store accepts it", metadata: ["error": "\(error)"])
             toForget.append(intent)
             forgetLater()
         }
@@ -113,7 +114,7 @@ final class BondKeeper {
         while let intent = toForget.first {
             guard (try? store.forget(intent)) != nil else { return forgetLater() }
             toForget.removeFirst()
-            log.notice("an intent that could not be dropped before is")
+            log.notice("deleted a bond intent after an earlier failure")
         }
         forgetting.finish()
     }
@@ -157,13 +158,13 @@ final class BondKeeper {
             let waiting = self.removing.removeValue(forKey: intent) ?? []
             switch result {
             case .success:
-                self.log.notice("no bond is left", metadata: ["after": "\(intent.purpose.rawValue)"])
-                self.log.debug("no bond is left", metadata: ["address": "\(intent.address)"])
+                self.log.notice("removed the bond", metadata: ["after": "\(intent.purpose.rawValue)"])
+                self.log.debug("removed the bond", metadata: ["address": "\(intent.address)"])
                 self.forget(intent)
                 if self.intents.allSatisfy({ $0 == self.pairing }) { self.removal.finish() }
             case .failure(let failure):
-                self.log.warning("bond not removed, will be tried again", metadata: ["reason": "\(failure)"])
-                self.log.debug("bond not removed", metadata: ["address": "\(intent.address)"])
+                self.log.warning("could not remove the bond; will retry", metadata: ["reason": "\(failure)"])
+                self.log.debug("could not remove the bond", metadata: ["address": "\(intent.address)"])
                 if self.intents.contains(intent) { self.removeAgainLater() }
             }
             for completion in waiting { completion() }
@@ -186,7 +187,7 @@ final class BondKeeper {
             if let pairing { forget(pairing) }
             removeBond(of: removal) {}
         } catch {
-            log.error("an intent could not be noted", metadata: ["error": "\(error.message)"])
+            log.error("could not store a bond intent", metadata: ["error": "\(error.message)"])
             intents.append(removal)
             removeBond(of: removal) { [weak self] in
                 // Until the bond is gone, the intent of pairing stands for its removal.
@@ -208,8 +209,8 @@ final class BondKeeper {
         let named = new.filter { $0.name == trace.name }
         let candidates = named.isEmpty ? new.filter { $0.name.isEmpty } : named
         if candidates.count > 1 {
-            log.warning("a bond without a grant may be left", metadata: ["candidates": "\(candidates.count)"])
-            log.debug("a bond without a grant may be left", metadata: ["name": "\(trace.name)"])
+            log.warning("a bond without a grant may remain", metadata: ["candidates": "\(candidates.count)"])
+            log.debug("a bond without a grant may remain", metadata: ["name": "\(trace.name)"])
         }
         return candidates.count == 1 ? BluetoothPeer(candidates[0].address, adapter: candidates[0].adapter) : intent.peer
     }

@@ -39,9 +39,9 @@ final class BondWatch {
     private func confirm() {
         grace = nil
         for accessory in missing {
-            services.log.warning("the bond with an accessory has gone", metadata: ["accessory": "\(accessory.id)"])
+            services.log.warning("lost the bond with an accessory", metadata: ["accessory": "\(accessory.id)"])
             do { try services.access.bondLost(accessory) } catch {
-                services.log.error("the loss of a bond could not be written down", metadata: ["error": "\(error.message)"])
+                services.log.error("could not record the loss of a bond", metadata: ["error": "\(error.message)"])
             }
         }
     }
@@ -72,7 +72,7 @@ final class BondWatch {
     func linkEndedAtOnce(_ id: AccessoryID) -> String? {
         guard let accessory = services.registry.ledger.accessories[id], accessory.isBonded else { return nil }
         refusing.insert(id)
-        services.log.warning("a link with an accessory ended at once", metadata: ["accessory": "\(id)"])
+        services.log.warning("a link to an accessory dropped immediately", metadata: ["accessory": "\(id)"])
         return wayOut(of: accessory)
     }
 
@@ -92,15 +92,15 @@ final class BondWatch {
         if services.radio.state == .ready, isUnbonded(accessory, among: services.radio.bonds) {
             // Within the grace time, the adapter may be going too: then the bond is not lost.
             problems.append(
-                grace == nil ? "Bluetooth has no bond with it any more" : "Bluetooth does not list its bond at the moment")
+                grace == nil ? "Bluetooth no longer has a bond with it" : "Bluetooth does not currently list its bond")
         }
         if accessory.isBonded, refusing.contains(accessory.id) {
-            problems.append("it ended the last link at once: \(wayOut(of: accessory))")
+            problems.append("it dropped the last link immediately: \(wayOut(of: accessory))")
         }
         let apps = services.registry.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue)
             .sorted()
         if !apps.isEmpty {
-            problems.append("it is not paired any more: pair it again in a picker of \(apps.joined(separator: ", "))")
+            problems.append("it is no longer paired: pair it again in a picker of \(apps.joined(separator: ", "))")
         }
         return problems
     }

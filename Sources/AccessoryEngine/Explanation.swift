@@ -59,14 +59,14 @@ final class Explanations {
         let items = running ?? dryItems
         let explainsAllNetworks = running == nil && app.supports.contains(.wifi)
         guard !items.isEmpty || explainsAllNetworks else {
-            throw .invalid("app", app.id, "declares no service and no company, and shows no picker")
+            throw .invalid("app", app.id, "declares neither a service nor a company, and is showing no picker")
         }
         var obstacles = items.map { pickers.requests.obstacle(to: $0.descriptor) }
         if explainsAllNetworks {
             obstacles.append(services.networkRadio.state == .ready ? nil : "Wi-Fi is \(services.networkRadio.state.rawValue)")
         }
         if !obstacles.contains(nil), let first = obstacles.first, let first { throw SetupError(.pickerRestricted, first) }
-        guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many look around already") }
+        guard looks.count < Limits.pickers else { throw SetupError(.invalidRequest, "too many explanations are already running") }
         let look = Look(app: app.id, items: items, explainsAllNetworks: explainsAllNetworks)
         if let run = pickers.run {
             // A search that runs reports changes only: earlier devices come from the run.
@@ -104,7 +104,7 @@ final class Explanations {
             if look.explainsAllNetworks {
                 let denied = obstacles(sighting, look.app)
                 let reasons =
-                    denied.isEmpty ? ["no picker is shown: it is offered where an item's ssid or ssidPrefix fits"] : denied
+                    denied.isEmpty ? ["no picker is shown: it is offered once an item's ssid or ssidPrefix matches"] : denied
                 return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
             }
             let reasons = look.items.enumerated().map { index, item in
@@ -113,8 +113,8 @@ final class Explanations {
                     !descriptor.wantsWiFi
                     ? "names no network"
                     : descriptor.fits(network.ssid)
-                        ? "is found by Bluetooth first, and has this network besides"
-                        : "\(descriptor.ssid != nil ? "ssid" : "ssidPrefix") \(String(decoding: descriptor.ssid ?? descriptor.ssidPrefix ?? [], as: UTF8.self)): is another name"
+                        ? "is found over Bluetooth first; this is its additional network"
+                        : "\(descriptor.ssid != nil ? "ssid" : "ssidPrefix") \(String(decoding: descriptor.ssid ?? descriptor.ssidPrefix ?? [], as: UTF8.self)): does not match"
                 return "item \(index + 1) (\(item.name)): \(reason)"
             }
             return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
@@ -164,6 +164,6 @@ final class Explanations {
                 services.registry.ledger.grant(onNetwork: $0.ssid, to: app) != nil
             }
             ?? false
-        return isMine ? ["\(app) has it already"] : []
+        return isMine ? ["\(app) already has it"] : []
     }
 }

@@ -104,7 +104,7 @@ final class GrantRegistry {
     /// admin's switch, the app's manifest and the rules as they are at this moment (rule 20).
     private func admit(_ steps: [Ledger.Step], _ before: Ledger, _ after: Ledger) throws(SetupError) {
         if before.rival(of: steps) != nil {
-            throw SetupError(.connectionFailed, "the device is set up as another accessory already")
+            throw SetupError(.connectionFailed, "the device is already set up as another accessory")
         }
         for case .grant(let grant) in steps {
             let old = before.grants[grant.id]
@@ -234,7 +234,7 @@ final class GrantRegistry {
             unwrittenUses = []
         } catch {
             // They wait for the next use: a disk that is full is not to be filled, nor an idle machine woken.
-            log.error("the last use of grants could not be written", metadata: ["error": "\(error)"])
+            log.error("could not record the last use of grants", metadata: ["error": "\(error)"])
         }
     }
 }

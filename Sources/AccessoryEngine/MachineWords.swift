@@ -9,8 +9,8 @@ extension SetupMachine.Refusal {
     var asSetupError: SetupError {
         switch self {
         case .notOffered(let id): .invalid("offer", id, "is not offered")
-        case .notPrompted: SetupError(.invalidRequest, "answer: nothing was asked")
-        case .wrongAnswer(let prompt): SetupError(.invalidRequest, "answer: does not fit the prompt \(prompt.kind)")
+        case .notPrompted: SetupError(.invalidRequest, "answer: no question is pending")
+        case .wrongAnswer(let prompt): SetupError(.invalidRequest, "answer: does not match the prompt \(prompt.kind)")
         case .notNow: SetupError(.invalidRequest, "not possible at this stage")
         case .finished: SetupError(.invalidRequest, "the picker has ended")
         }
@@ -26,7 +26,7 @@ extension SetupMachine.Event {
         case .picked: "picked"
         case .answered: "answered"
         case .cancelled: "cancelled"
-        case .calledOff: "called off by the app"
+        case .calledOff: "cancelled by the app"
         case .deadline: "deadline"
         case .radioLost(let why): "radio lost: \(why)"
         case .appGone: "app gone"

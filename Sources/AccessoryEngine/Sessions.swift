@@ -19,7 +19,7 @@ final class Sessions {
 
     func open(_ client: ClientID, _ app: AppManifest, _ party: Party) throws(SetupError) -> Session {
         guard all.values.count(where: { $0.app.id == app.id && $0.party == party }) < Limits.sessionsPerUser else {
-            throw .invalid("CreateSession", app.id, "has \(Limits.sessionsPerUser) sessions of \(party) already")
+            throw .invalid("CreateSession", app.id, "already has \(Limits.sessionsPerUser) sessions from \(party)")
         }
         made += 1
         let session = Session(id: made, client: client, app: app, party: party)

@@ -10,7 +10,7 @@ public struct AppManifest: Hashable, Sendable {
     /// The file it came from.
     public var source: String
 
-    // Who may speak for it: any one of these.
+    // The identities of the app; any one is sufficient.
     /// `Unit=`: names of systemd system units, with their suffix.
     public var units: Set<String> = []
     /// Labels of the kernel's security modules, as the bus reports them.

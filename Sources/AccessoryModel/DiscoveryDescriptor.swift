@@ -147,7 +147,7 @@ public struct SupportOptions: OptionSet, Hashable, Sendable {
     public let rawValue: Int
     /// - Parameter rawValue: Apple's bits.
     public init(rawValue: Int) { self.rawValue = rawValue }
-    /// It pairs over Bluetooth Low Energy. Without any of these it is used without a bond.
+    /// Pairs over Bluetooth Low Energy. Without any option the accessory is used without a bond.
     public static let pairingLE = SupportOptions(rawValue: 2)
     /// It has a classic side too, which is paired as well. Implies pairing.
     public static let transportBridging = SupportOptions(rawValue: 4)

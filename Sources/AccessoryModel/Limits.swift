@@ -8,7 +8,7 @@ public enum Limits {
     public static let sessionsPerUser = 8
     /// Connections that may wait for their identity, or be known, at a time.
     public static let clients = 4096
-    /// Of these, those of one user.
+    /// The share of one user.
     public static let clientsPerUser = 256
     /// Requests of one connection that wait for its identity.
     public static let waitingRequestsPerClient = 64
@@ -52,7 +52,7 @@ public enum Limits {
     public static let pickerWait = 0...86_400.0
     /// Requests that wait for a picker.
     public static let waitingRequests = 32
-    /// Of these, those of one user, of which each app has one at most.
+    /// The share of one user; each app has at most one.
     public static let waitingRequestsPerUser = 8
     /// Seconds for which an app that was refused a picker because of another's comes before those that had one since.
     public static let pickerClaim = 5.0

@@ -97,11 +97,11 @@ public enum PairingPrompt: Hashable, Sendable {
     case confirmPasskey(UInt32)
     /// Which number does the accessory show?
     case enterPasskey
-    /// Enter this number at the accessory; `entered` digits are in.
+    /// Enter this number on the accessory; `entered` digits are in.
     case displayPasskey(UInt32, entered: UInt16)
     /// Which PIN does the accessory have? 1–16 bytes.
     case enterPIN
-    /// Enter this PIN at the accessory.
+    /// Enter this PIN on the accessory.
     case displayPIN(String)
     /// The accessory asks for access.
     case consent

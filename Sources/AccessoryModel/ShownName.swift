@@ -14,7 +14,7 @@ public enum ShownName {
             case .control: return "has control characters"
             case .hidden: return "has characters that are invisible or change the direction of text"
             case .lines: return "has more than one line"
-            case .meaningless: return "has characters without a meaning"
+            case .meaningless: return "has characters without a known glyph"
             case .stacked: return "has more than \(mostMarks) marks on one character"
             case nil: break
             }

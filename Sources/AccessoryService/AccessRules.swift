@@ -60,7 +60,7 @@ extension AccessRule where Object == AccessoryObject {
         AccessRule("apps with a grant") { accessory, caller in
             accessory.service.grant(on: accessory.id, of: caller) != nil
                 ? .granted
-                : .refused(.accessDenied("only an app with a session and a grant joins or leaves an accessory's network"))
+                : .refused(.accessDenied("only an app with a session and a grant may join or leave an accessory's network"))
         }
     }
 }

@@ -133,10 +133,10 @@ final class ClientRegistry {
         guard let name = message.sender else { return false }
         let client = clients[name]
         if message.hasDescriptors, !Self.takesDescriptors.contains(message.member ?? "") {
-            return refuse(message, .limitsExceeded("no descriptors are taken with this"))
+            return refuse(message, .limitsExceeded("this call takes no file descriptors"))
         }
         if client?.caller == nil, !Self.mayWait(message) {
-            return refuse(message, .limitsExceeded("too much for a request before the first answer"))
+            return refuse(message, .limitsExceeded("request too large before the first reply"))
         }
         guard let client else { return admit(name, message) }
         switch client.state {
@@ -145,7 +145,7 @@ final class ClientRegistry {
         case .resolving(var waiting):
             guard waiting.count < Limits.waitingRequestsPerClient else {
                 return refuse(
-                    message, .limitsExceeded("more than \(Limits.waitingRequestsPerClient) requests before the first answer"))
+                    message, .limitsExceeded("more than \(Limits.waitingRequestsPerClient) requests before the first reply"))
             }
             waiting.append(message)
             client.state = .resolving(waiting)
@@ -162,7 +162,7 @@ final class ClientRegistry {
     private func admit(_ name: String, _ message: Message) -> Bool {
         // All count here, known or not; those that are known count for their user, too (see `resolved`).
         guard clients.count < Limits.clients else {
-            return refuse(message, .limitsExceeded("\(Limits.clients) connections use this service already"))
+            return refuse(message, .limitsExceeded("\(Limits.clients) connections to this service already exist"))
         }
         let client = Client(name: name, by: .bus)
         client.state = .resolving([message])
@@ -254,7 +254,7 @@ final class ClientRegistry {
                 for message in waiting {
                     _ = refuse(
                         message,
-                        .limitsExceeded("user \(caller.uid) has \(Limits.clientsPerUser) connections to this service already"))
+                        .limitsExceeded("user \(caller.uid) already has \(Limits.clientsPerUser) connections to this service"))
                 }
                 client.watch?.cancel()
                 clients[client.name] = nil

@@ -66,7 +66,9 @@ final class Polkit {
     private func end(_ id: String) {
         connection.call(.authorizationEnd, at: Self.path, [.string(id)]) { [log] result in
             // polkit may have answered just before, and does not know it then.
-            if case .failure(let error) = result { log.debug("polkit's question not withdrawn", metadata: ["error": "\(error)"]) }
+            if case .failure(let error) = result {
+                log.debug("could not cancel the polkit request", metadata: ["error": "\(error)"])
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ class LostBonds(BondTest, ViewTest):
         self.assertFails("org.freedesktop.DBus.Error.UnknownObject", self.view().connect, self.pink)
         self.assertEqual(self.events().count("unpaired"), 1)
         problems = self.world.admin.get(self.accessory, ACCESSORY, "Problems")
-        self.assertEqual(list(problems), ["it is not paired any more: pair it again in a picker of com.example.dice"])
+        self.assertEqual(list(problems), ["it is no longer paired: pair it again in a picker of com.example.dice"])
         # It stays so after a restart.
         self.world.restart_daemon()
         self.assertEqual(self.state(self.accessory), "unauthorized")
@@ -90,7 +90,7 @@ class LostBonds(BondTest, ViewTest):
         self.remove_bond(self.pink)
         wait(lambda: self.world.admin.get(self.accessory, ACCESSORY, "Device") == "/", 10, "the device to go", also_every=0.02)
         problems = self.world.admin.get(self.accessory, ACCESSORY, "Problems")
-        self.assertEqual(list(problems), ["Bluetooth does not list its bond at the moment"])
+        self.assertEqual(list(problems), ["Bluetooth does not currently list its bond"])
         self.wait_state(self.accessory, "unauthorized")
 
     def test_what_is_no_loss(self):

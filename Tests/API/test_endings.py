@@ -58,7 +58,7 @@ class Refused(APITest):
     def test_a_request_that_waits_for_a_picker_program(self):
         app = self.app()
         answers = self.ask_later(app, waitForPicker=3600)
-        self.world.daemon.wait_for("picker request waits")
+        self.world.daemon.wait_for("picker request queued")
         # One for each app; wrong items are refused at once.
         for each in (app, self.app()):
             self.assertFails(error("PickerAlreadyActive"), each.show_picker, item(), waitForPicker=1.5)
@@ -74,15 +74,15 @@ class Refused(APITest):
     def test_requests_that_wait_are_shown_one_after_the_other(self):
         app, lamp = self.app(), self.app("lamp")
         first = self.ask_later(app, waitForPicker=3600)
-        self.world.daemon.wait_for("picker request waits app=com.example.dice")
+        self.world.daemon.wait_for("picker request queued app=com.example.dice")
         second = self.ask_later(lamp, waitForPicker=float("inf"))
-        self.world.daemon.wait_for("picker request waits app=com.example.lamp")
+        self.world.daemon.wait_for("picker request queued app=com.example.lamp")
         picker = self.picker()
         wait(lambda: first, what="the first picker")
         self.assertEqual(second, [])
         # Another app's picker is waited for as well.
         toy = self.ask_later(self.app("toy"), waitForPicker=3600)
-        self.world.daemon.wait_for("picker request waits app=com.example.toy")
+        self.world.daemon.wait_for("picker request queued app=com.example.toy")
         for session, answers in ((app, second), (lamp, toy)):
             shown = picker.path
             picker.cancel()
@@ -93,7 +93,7 @@ class Refused(APITest):
         app = self.app()
         with self.subTest("its time is over"):
             answers = self.ask_later(app, waitForPicker=2)
-            self.world.daemon.wait_for("picker request waits")
+            self.world.daemon.wait_for("picker request queued")
             wait(lambda: answers or self.world.pass_second(), 20, "the answer")
             self.assertRefused(answers, "PickerRestricted")
         with self.subTest("the app calls it off"):

@@ -210,7 +210,7 @@ class Evidence(APITest):
         self.assertNotIn("error", self.take_over_what_is_heard(0xFFFE))
 
     def test_an_advert_that_does_not(self):
-        self.assertIn("is not what the item's descriptor looks for", self.take_over_what_is_heard(0xFFFD)["message"])
+        self.assertIn("does not match the item's descriptor", self.take_over_what_is_heard(0xFFFD)["message"])
         self.assertEqual(self.world.grants(), {})
 
     def test_without_a_person_it_is_not_taken_over(self):

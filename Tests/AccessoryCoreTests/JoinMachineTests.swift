@@ -172,8 +172,8 @@ import Testing
         #expect(machine.handle(.entitled([], reason: "revoked")) == [])
         #expect(
             machine.handle(.joined(interface: "wlan0")) == [
-                .changed(Self.first), .answer(1, failure: "left again, or no longer granted, before it was joined"),
-                .noteLeft(Self.first.accessory, reason: "nobody wants it any more"), .changed(Self.first), .leave,
+                .changed(Self.first), .answer(1, failure: "the network was left, or its grant was revoked, before it was joined"),
+                .noteLeft(Self.first.accessory, reason: "no app uses it any longer"), .changed(Self.first), .leave,
             ])
     }
 }

@@ -307,7 +307,7 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         var copy = machine
         #expect(
             try copy.handle(.deadline).contains(
-                .emit(.pickerDidDismiss(SetupError(.discoveryTimeout, "no accessory of this app was found in time")))))
+                .emit(.pickerDidDismiss(SetupError(.discoveryTimeout, "no accessory for this app was found in time")))))
     }
 
     @Test func cancelWhilePairingWaitsForItsEndAndLeavesNoBond() throws {

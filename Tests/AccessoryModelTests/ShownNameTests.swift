@@ -22,8 +22,8 @@ import Testing
         ("a\tb", "control", "a•b"), ("a\u{7F}", "control", "a•"), ("a\nb", "control", "a•b"), ("a\u{9B}2J", "control", "a•2J"),
         ("a\u{202E}b", "invisible", "a•b"), ("a\u{2066}b", "invisible", "a•b"), ("a\u{FEFF}", "invisible", "a•"),
         ("a\u{200B}b", "invisible", "a•b"), ("a\u{AD}b", "invisible", "a•b"), ("a\u{2060}b", "invisible", "a•b"),
-        ("a\u{2028}b", "more than one line", "a•b"), ("\u{E000}", "without a meaning", "•"),
-        ("a\u{378}", "without a meaning", "a•"),
+        ("a\u{2028}b", "more than one line", "a•b"), ("\u{E000}", "without a known glyph", "•"),
+        ("a\u{378}", "without a known glyph", "a•"),
         // Joiners that do nothing.
         ("\u{200D}", "invisible", "•"), ("Pi\u{200D}nk Dice", "invisible", "Pi•nk Dice"), ("ni\u{200C}m", "invisible", "ni•m"),
         ("Dice\u{200D}", "invisible", "Dice•"), ("\u{200C}می", "invisible", "•می"), ("می\u{200D} خ", "invisible", "می• خ"),

@@ -106,7 +106,7 @@ class AdapterController(AirController):
 
     def hear(self, address, rssi, connectable, data, scan_response, prepare):
         """An advert is on the air. `prepare` readies its sender for a connection, if the kernel wants one."""
-        # 127 says that the strength is not known.
+        # 127 says that the signal strength is unknown.
         rssi = rssi if rssi == 127 else min(max(rssi + self._gain, -127), 20)
         if self.le_scan_enable and not self._is_duplicate(address, rssi, data, scan_response):
             kind = CONNECTABLE if connectable else NOT_CONNECTABLE if scan_response is None else SCANNABLE

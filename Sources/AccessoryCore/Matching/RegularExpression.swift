@@ -13,8 +13,8 @@ internal import CGLib
 final class RegularExpression: @unchecked Sendable {
     private let compiled: OpaquePointer
 
-    /// Steps of the matcher over one name. Typical expressions need hundreds; the worst take milliseconds for all of
-    /// them.
+    /// Steps of the matcher over one name. Typical expressions need hundreds; the worst take milliseconds for
+    /// this number.
     private static let maxSteps = 50_000
     /// KiB for the places that the matcher may return to.
     private static let maxMemory = 4096

@@ -71,7 +71,7 @@ struct RuleList: Sendable {
 
     /// The reasons why an advert does not match, in words; empty when it does.
     func reasons(against advert: Advertisement, _ circumstances: Circumstances) -> [String] {
-        let nothing = service == nil && company == nil ? ["the item names no Bluetooth service and no company"] : []
+        let nothing = service == nil && company == nil ? ["the item names neither a Bluetooth service nor a company"] : []
         return nothing
             + rules.compactMap { rule in
                 holds(rule, advert, circumstances) { $0.matches($1) } ? nil : words(of: rule, advert, circumstances)
@@ -120,7 +120,7 @@ struct RuleList: Sendable {
         case .serviceData(let service, let data):
             let payload = advert.serviceData[service]
             if payload == nil, !advert.serviceUUIDs.contains(service) { return nil }
-            let seen = payload.map { "is \(Hex.text($0))" } ?? "is not there"
+            let seen = payload.map { "is \(Hex.text($0))" } ?? "is absent"
             return "bluetoothServiceDataBlob \(Hex.text(data.blob)): the service data \(seen)"
         case .company(let company): return "bluetoothCompanyIdentifier \(company): is not advertised"
         case .manufacturerData(let company, let data):
@@ -128,7 +128,7 @@ struct RuleList: Sendable {
             return "bluetoothManufacturerDataBlob \(Hex.text(data.blob)): the manufacturer data is \(Hex.text(payload))"
         case .network(let network): return "ssid \(network): no such network is in range"
         case .immediate:
-            guard let rssi = circumstances.rssi else { return "bluetoothRange immediate: the strength is not known" }
+            guard let rssi = circumstances.rssi else { return "bluetoothRange immediate: the signal strength is unknown" }
             return "bluetoothRange immediate: \(rssi) dBm is below \(circumstances.threshold) dBm"
         case .name:
             guard let name = advert.localName else { return "bluetoothNameSubstring: no name is advertised" }

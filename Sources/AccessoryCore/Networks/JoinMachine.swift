@@ -143,7 +143,7 @@ public struct JoinMachine: Hashable, Sendable {
             return []
         case .joined where holders.allSatisfy({ $0.client == holder.client }):
             afterwards.append(.retry(ticket))
-            return leave("the app joins another network")
+            return leave("the app is joining another network")
         case .joined, .joining:
             return [.answer(ticket, failure: "the Wi-Fi interface is in use for another accessory")]
         }
@@ -181,11 +181,12 @@ public struct JoinMachine: Hashable, Sendable {
             if holders.contains(joiner.holder) {
                 effects += [.noteJoined(goal, joiner.holder, interface: interface), .answer(joiner.ticket, failure: nil)]
             } else {
-                effects.append(.answer(joiner.ticket, failure: "left again, or no longer granted, before it was joined"))
+                effects.append(
+                    .answer(joiner.ticket, failure: "the network was left, or its grant was revoked, before it was joined"))
             }
         }
         joiners = []
-        return effects + (holders.isEmpty ? leave("nobody wants it any more") : [])
+        return effects + (holders.isEmpty ? leave("no app uses it any longer") : [])
     }
 
     private mutating func failed(_ why: String) -> [Effect] {
@@ -208,7 +209,7 @@ public struct JoinMachine: Hashable, Sendable {
         guard goal != nil else { return [.answer(ticket, failure: nil)] }
         holders = []
         afterwards.append(.answer(ticket, failure: nil))
-        return leave("the daemon ends")
+        return leave("the daemon is stopping")
     }
 
     /// Leaves the joined network; a network that is being joined is left afterwards.

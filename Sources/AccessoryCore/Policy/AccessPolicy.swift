@@ -85,7 +85,7 @@ public struct AccessPolicy: Hashable, Sendable {
     public func refusal(of app: AppID) -> String? {
         if let problem { return "the policy is not valid: \(problem)" }
         if refused.contains(app) { return "the policy denies the picker to \(app)" }
-        if let allowed, !allowed.contains(app) { return "the policy allows the picker to other apps only" }
+        if let allowed, !allowed.contains(app) { return "the policy allows the picker only to other apps" }
         return denials.first { $0.concerns(app) && $0.target == Target() }.map {
             "rule \($0.name) in \($0.source) denies everything"
         }

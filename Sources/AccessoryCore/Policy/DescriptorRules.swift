@@ -52,7 +52,7 @@ public enum DescriptorRules {
             }
             throw SetupError(
                 .invalidRequest,
-                "descriptor: names neither bluetoothServiceUUID nor bluetoothCompanyIdentifier, and no network either")
+                "descriptor: must name bluetoothServiceUUID, bluetoothCompanyIdentifier or a network")
         }
     }
 
@@ -117,11 +117,11 @@ public enum DescriptorRules {
         if let address = settings.bridgingAddress, !descriptor.supportedOptions.contains(.transportBridging) {
             throw .invalid(
                 "settings.bluetoothTransportBridgingIdentifier", address,
-                "the accessory's descriptor has no bluetoothTransportBridging among its supportedOptions")
+                "the accessory's descriptor does not list bluetoothTransportBridging in supportedOptions")
         }
         if let ssid = settings.ssid {
             guard descriptor.fits(ssid) else {
-                throw .invalid("settings.ssid", ssid, "does not fit the ssid or ssidPrefix of the accessory's descriptor")
+                throw .invalid("settings.ssid", ssid, "does not match the ssid or ssidPrefix of the accessory's descriptor")
             }
         }
     }
@@ -129,10 +129,10 @@ public enum DescriptorRules {
     /// Checks the traits of a Wi-Fi Aware service, which is found by its name.
     private static func check(_ aware: WiFiAware, _ descriptor: DiscoveryDescriptor) throws(SetupError) {
         guard let name = aware.serviceName else {
-            throw SetupError(.invalidRequest, "wifiAwareServiceName: is missing, and other Wi-Fi Aware keys need it")
+            throw SetupError(.invalidRequest, "wifiAwareServiceName: is missing, but other Wi-Fi Aware keys require it")
         }
         guard (1...255).contains(name.utf8.count), !name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-            throw .invalid("wifiAwareServiceName", name, "must have 1 to 255 bytes, none of them a control character")
+            throw .invalid("wifiAwareServiceName", name, "must be 1 to 255 bytes without control characters")
         }
         for (key, match) in [("wifiAwareModelNameMatch", aware.modelName), ("wifiAwareVendorNameMatch", aware.vendorName)] {
             guard let match else { continue }
@@ -150,7 +150,7 @@ public enum DescriptorRules {
             throw .invalid(key, text, "longer than \(Limits.nameSubstringBytes) bytes")
         }
         guard NameRule(substring: text, options: options) != nil else {
-            throw .invalid(key, text, "not a regular expression of PCRE2")
+            throw .invalid(key, text, "not a valid PCRE2 regular expression")
         }
     }
 

@@ -70,7 +70,7 @@ extension SetupMachine {
         var answered = authorization
         answered.prompt = nil
         guard answer == .reject else { return authorize(answered, bridges) }
-        let failure = SetupError(.userCancelled, "the person does not want the network \(network)")
+        let failure = SetupError(.userCancelled, "the person declined the network \(network)")
         answered.failure = failure
         state = .confirming(answered)
         return [.emit(.pickerSetupFailed(failure))]

@@ -99,7 +99,7 @@ extension SetupMachine {
         guard prompt.fits(answer) else { throw .wrongAnswer(prompt: prompt) }
     }
 
-    private static let nothingFound = SetupError(.discoveryTimeout, "no accessory of this app was found in time")
+    private static let nothingFound = SetupError(.discoveryTimeout, "no accessory for this app was found in time")
 
     private mutating func end(scanning discovery: Discovery, _ error: SetupError) -> [Effect] {
         (discovery.deadlineRuns ? [.stopDeadline] : []) + [.stopScan] + finish(error)

@@ -353,9 +353,9 @@ public struct SetupMachine: Hashable, Sendable {
     static let pickerGone = SetupError(.userCancelled, "the picker is gone")
     /// One error code for both ways to cancel: by the person, and by the app (`CancelPicker`).
     static func cancellation(_ event: Event) -> SetupError {
-        SetupError(.userCancelled, event == .calledOff ? "the app called the picker off" : "the person cancelled")
+        SetupError(.userCancelled, event == .calledOff ? "the app cancelled the picker" : "the person cancelled")
     }
-    static let accessoryGone = SetupError(.connectionFailed, "the accessory was removed meanwhile")
+    static let accessoryGone = SetupError(.connectionFailed, "the accessory was removed in the meantime")
     static let appGone = SetupError(.invalidated, "the app is gone")
 
     mutating func finish(_ error: SetupError) -> [Effect] {

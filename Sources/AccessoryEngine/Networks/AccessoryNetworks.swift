@@ -35,7 +35,7 @@ final class AccessoryNetworks {
             throw .invalid("accessory", id, "is not authorized: it is \(granted.grant.state.rawValue)")
         }
         guard let ssid = granted.grant.terms.ssid else { throw .invalid("accessory", id, "has no network") }
-        if let network, network != ssid { throw .invalid("options.ssid", network, "is not the network that was granted") }
+        if let network, network != ssid { throw .invalid("options.ssid", network, "is not the granted network") }
         if let denial = services.registry.policy.denial(of: granted) {
             throw SetupError(
                 .userRestricted,
@@ -67,7 +67,7 @@ final class AccessoryNetworks {
     func reviewHolders() {
         guard let goal = machine.goal else { return }
         let entitled = machine.holders.filter { isEntitled($0, to: goal) }
-        handle(.entitled(Set(entitled), reason: "the app is gone, or its manifest or grant no longer includes the network"))
+        handle(.entitled(Set(entitled), reason: "the app has disconnected, or its manifest or grant no longer covers the network"))
     }
 
     func end(_ completion: @escaping () -> Void) {
@@ -86,7 +86,7 @@ final class AccessoryNetworks {
         } catch {
             // A line too many is better than none.
         }
-        services.audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon had ended before it was left")
+        services.audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon stopped before leaving it")
         // Its record is dropped next.
         services.audit.flush()
     }
@@ -149,7 +149,7 @@ final class AccessoryNetworks {
                 self.handle(.joined(interface: interface))
             case .failure(let failure):
                 self.services.log.warning(
-                    "a network could not be joined", metadata: ["accessory": "\(goal.accessory)", "reason": "\(failure)"])
+                    "could not join a network", metadata: ["accessory": "\(goal.accessory)", "reason": "\(failure)"])
                 self.handle(.joinFailed(failure.message))
             }
         }
@@ -160,7 +160,7 @@ final class AccessoryNetworks {
         guard let request = requests[ticket], let (_, goal, holder) = request.join else { return }
         guard isEntitled(holder, to: goal) else {
             requests[ticket] = nil
-            return request.completion(SetupError(.connectionFailed, "the accessory was removed meanwhile"))
+            return request.completion(SetupError(.connectionFailed, "the accessory was removed in the meantime"))
         }
         handle(.wanted(ticket, goal, by: holder))
     }

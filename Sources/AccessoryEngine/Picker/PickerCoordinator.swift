@@ -78,7 +78,7 @@ final class PickerCoordinator {
     func callOff(_ session: Session, accepted: () -> Void) throws(SetupError) {
         guard session.state == .active else { throw session.wrongState("CancelPicker") }
         guard let runner, runner.run.session === session else {
-            throw SetupError(.invalidRequest, "CancelPicker: this session shows no picker")
+            throw SetupError(.invalidRequest, "CancelPicker: this session is not showing a picker")
         }
         try runner.callOff(accepted: accepted)
     }
@@ -120,7 +120,7 @@ final class PickerCoordinator {
             throw SetupError(
                 .pickerAlreadyActive,
                 run.session === session
-                    ? "\(request): this session shows a picker already" : "\(request): another app shows a picker")
+                    ? "\(request): this session is already showing a picker" : "\(request): another app is showing a picker")
         }
         let policy = services.registry.policy
         if let refusal = policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
@@ -132,7 +132,7 @@ final class PickerCoordinator {
     private func discovery(of session: Session, _ request: String) throws(SetupError) -> PickerRunner {
         guard session.state == .active else { throw session.wrongState(request) }
         guard let runner, runner.run.session === session, runner.run.request == .discovery else {
-            throw SetupError(.invalidRequest, "\(request): this session shows no picker that discovers")
+            throw SetupError(.invalidRequest, "\(request): this session is not showing a picker that discovers accessories")
         }
         return runner
     }
@@ -158,7 +158,7 @@ final class PickerCoordinator {
     func cancel(_ run: PickerRun) throws(SetupError) { try running(run).ask(.cancelled) }
 
     func rename(_ run: PickerRun, to name: String) throws(SetupError) {
-        if run.renamesNetwork, SSID(name) == nil { throw .invalid("name", name, "a network's name must have 1 to 32 bytes") }
+        if run.renamesNetwork, SSID(name) == nil { throw .invalid("name", name, "a network name must be 1 to 32 bytes long") }
         try running(run).ask(.named(name))
     }
 

@@ -64,7 +64,7 @@ final class PickerQueue {
             return answer(.failure(obstacle))
         }
         guard !waiting.contains(where: { Seat($0.session) == seat }) else {
-            return answer(.failure(SetupError(.pickerAlreadyActive, "ShowPicker: the app waits for a picker already")))
+            return answer(.failure(SetupError(.pickerAlreadyActive, "ShowPicker: the app is already waiting for a picker")))
         }
         let others = waiting.count(where: { $0.session.party == seat.party })
         guard waiting.count < Limits.waitingRequests, others < Limits.waitingRequestsPerUser else {
@@ -72,9 +72,9 @@ final class PickerQueue {
                 .failure(
                     SetupError(
                         .pickerRestricted,
-                        "ShowPicker: \(waiting.count) requests wait for a picker already, \(others) of \(seat.party)")))
+                        "ShowPicker: \(waiting.count) requests are already waiting for a picker, \(others) from \(seat.party)")))
         }
-        services.log.info("picker request waits", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
+        services.log.info("picker request queued", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
         if settings.waitForPicker < .infinity {
             request.deadline = services.clock.after(settings.waitForPicker) { [weak self] in
                 guard let self, let request = self.take(session) else { return }
@@ -91,7 +91,7 @@ final class PickerQueue {
     func callOff(_ session: Session, accepted: () -> Void) -> Bool {
         guard let request = take(session) else { return false }
         accepted()
-        request.answer(.failure(SetupError(.userCancelled, "ShowPicker: the app called it off")))
+        request.answer(.failure(SetupError(.userCancelled, "ShowPicker: the app cancelled it")))
         return true
     }
 
@@ -136,7 +136,7 @@ final class PickerQueue {
         let (seat, now) = (Seat(session), services.clock.uptime)
         claims = claims.filter { now - $0.value < Limits.pickerClaim }
         guard claims.keys.contains(where: { precedes($0, seat) }) else { return nil }
-        return SetupError(.pickerAlreadyActive, "\(request): it is the turn of another app, which was refused meanwhile")
+        return SetupError(.pickerAlreadyActive, "\(request): it is another app's turn after its earlier refusal")
     }
 
     private func noteRefusal(_ obstacle: SetupError, _ session: Session) {

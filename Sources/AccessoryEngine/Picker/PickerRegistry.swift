@@ -51,7 +51,7 @@ final class PickerRegistry {
     ) throws(SetupError) {
         let index = all.firstIndex { $0.client == client }
         guard index != nil || all.count < Limits.pickers else {
-            throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are registered already")
+            throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are already registered")
         }
         var program =
             index.map { all[$0] } ?? PickerProgram(client: client, label: "", user: user(), since: services.clock.now)
@@ -98,7 +98,7 @@ final class PickerRegistry {
             self.leaseTimer = nil
             let now = self.services.clock.uptime
             for program in self.all where self.leases[program.client].map({ $0.end <= now }) == true {
-                self.services.log.notice("picker program is silent", metadata: ["client": "\(program.client)"])
+                self.services.log.notice("picker program does not respond", metadata: ["client": "\(program.client)"])
                 self.unregister(program.client)
             }
             self.watchLeases()

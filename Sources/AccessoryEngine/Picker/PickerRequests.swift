@@ -15,7 +15,7 @@ struct PickerRequests {
         do throws(SetupError) {
             try DescriptorRules.check(descriptor)
             guard let manifest = registry.manifests[session.app.id] else {
-                throw SetupError(.activationFailed, "\(session.app.id) has no manifest any more")
+                throw SetupError(.activationFailed, "\(session.app.id) no longer has a manifest")
             }
             try DescriptorRules.check(descriptor, declaredBy: manifest)
         } catch {
@@ -23,7 +23,7 @@ struct PickerRequests {
         }
     }
 
-    /// At least one of these must be able to be found.
+    /// The radios must be able to find at least one descriptor.
     func needRadios(_ descriptors: [DiscoveryDescriptor], _ request: String) throws(SetupError) {
         for aware in descriptors.compactMap(\.wifiAware) {
             guard let obstacle = services.networkRadio.awareObstacle else { continue }
@@ -41,8 +41,8 @@ struct PickerRequests {
             switch (states[technology], technology) {
             case (.ready, _), (nil, _): continue
             case (.off, _): return "\(technology.name) is off"
-            case (.absent, .bluetooth): return "there is no Bluetooth adapter or service"
-            case (.absent, .wifi): return "there is no Wi-Fi interface or service (NetworkManager, iwd or wpa_supplicant)"
+            case (.absent, .bluetooth): return "no Bluetooth adapter or service is available"
+            case (.absent, .wifi): return "no Wi-Fi interface or service (NetworkManager, iwd or wpa_supplicant) is available"
             }
         }
         return nil
@@ -117,7 +117,7 @@ struct PickerRequests {
             try self.bond(with: peripheral, item.descriptor, app, context)
         }
         if let ssid = migration.hotspotSSID, item.descriptor.wantsWiFi, !item.descriptor.fits(ssid) {
-            throw .invalid("\(context).hotspotSSID", ssid, "does not fit the ssid or ssidPrefix of the item's descriptor")
+            throw .invalid("\(context).hotspotSSID", ssid, "does not match the ssid or ssidPrefix of the item's descriptor")
         }
         if let ssid = migration.hotspotSSID, let manifest = registry.manifests[app] {
             do throws(SetupError) {
@@ -132,7 +132,7 @@ struct PickerRequests {
         if let number = migration.wifiAwarePairedDeviceID {
             known = registry.ledger.grant(awareDevice: number).flatMap { registry.ledger.accessories[$0.accessory] }
             if known == nil {
-                throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired under this number")
+                throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired with this identifier")
             }
             if let bond, known?.address != bond.address {
                 throw .invalid("\(context).wifiAwarePairedDeviceID", number, "is not the device of peripheralIdentifier")
@@ -185,7 +185,7 @@ struct PickerRequests {
         guard let bond, Matcher.evidence(of: bond.advertisement, for: descriptor) != .contradicts,
             registry.policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
         else {
-            throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth knows no paired device like this")
+            throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth has no such paired device")
         }
         return bond
     }

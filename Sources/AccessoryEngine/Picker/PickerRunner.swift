@@ -36,7 +36,7 @@ final class PickerRunner {
     /// - Parameter accepted: called before the first event.
     func begin(accepted: (PickerRun) -> Void) {
         let app = run.session.app.id
-        let presenter = run.client == .policy ? "nobody: the policy approves" : describe(run.client)
+        let presenter = run.client == .policy ? "no one (approved by policy)" : describe(run.client)
         services.audit.note(
             .pickerShown, app: app, by: services.sessions.requester(run.session),
             why: "\(run.request.kind), picker \(run.id), shown by \(presenter)")

@@ -38,8 +38,8 @@ struct SetupWriter {
             if let name, let peer = registry.ledger.accessories[accessory]?.peer { services.radio.setAlias(peer, name) }
             return .stored(accessory)
         } catch {
-            services.log.error("the grant could not be written", metadata: ["error": "\(error)"])
-            return .storeFailed(error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)"))
+            services.log.error("could not store the grant", metadata: ["error": "\(error)"])
+            return .storeFailed(error as? SetupError ?? SetupError(.unknown, "could not store the grant: \(error)"))
         }
     }
 
@@ -54,14 +54,14 @@ struct SetupWriter {
         if case .authorization(let id) = run.request {
             // A grant that was revoked meanwhile stays so.
             guard let granted = registry.ledger.granted(id, to: app) else {
-                throw SetupError(.userRestricted, "the accessory was taken away from \(app) meanwhile")
+                throw SetupError(.userRestricted, "the grant of \(app) was revoked in the meantime")
             }
             let steps = registry.ledger.upgrading(
                 granted, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits)
             return (steps, id)
         }
         if let shared = offer.shared, registry.ledger.accessories[shared] == nil {
-            throw SetupError(.connectionFailed, "the accessory was removed meanwhile: try again")
+            throw SetupError(.connectionFailed, "the accessory was removed in the meantime: try again")
         }
         return registry.ledger.adding(
             offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app,
@@ -80,14 +80,14 @@ struct SetupWriter {
     func migrate(_ target: PickerRun.MigrationTarget, by requester: Requester) {
         do {
             if target.evidence == .contradicts {
-                throw SetupError(.connectionFailed, "\(target.item.name) is not what the item's descriptor looks for")
+                throw SetupError(.connectionFailed, "\(target.item.name) does not match the item's descriptor")
             }
             let change = try change(of: target)
             try registry.change(change.steps, reason: "migrated", by: requester)
             report(.success(change.accessory))
         } catch {
-            services.log.error("an accessory could not be migrated", metadata: ["error": "\(error)"])
-            report(.failure(error as? SetupError ?? SetupError(.unknown, "the grant could not be written: \(error)")))
+            services.log.error("could not migrate an accessory", metadata: ["error": "\(error)"])
+            report(.failure(error as? SetupError ?? SetupError(.unknown, "could not store the grant: \(error)")))
         }
     }
 
@@ -112,7 +112,7 @@ struct SetupWriter {
         let offer = target.offer
         if let peer = offer.peer {
             guard services.radio.bond(with: peer) != nil else {
-                throw SetupError(.connectionFailed, "Bluetooth has lost the pairing with \(target.item.name)")
+                throw SetupError(.connectionFailed, "Bluetooth no longer has the pairing with \(target.item.name)")
             }
             guard bonds.intent(with: peer) == nil else {
                 throw SetupError(.connectionFailed, "the pairing with \(target.item.name) is being removed")
@@ -121,7 +121,7 @@ struct SetupWriter {
         try refuseDenied(target.sighting)
         let isApproved = target.evidence == .fits && registry.policy.approval(ofMigrating: target.sighting, to: app) != nil
         if run.client == .policy, !isApproved {
-            throw SetupError(.userRestricted, "no rule approves that \(target.item.name) is taken over without a person")
+            throw SetupError(.userRestricted, "no rule approves taking over \(target.item.name) without a person")
         }
         // The app has used it all along: there is nothing to confirm.
         var item = target.item
@@ -156,7 +156,7 @@ struct SetupWriter {
         do {
             try services.access.revoke(grant, reason: "not authorized", by: requester)
         } catch {
-            services.log.error("the grant could not be taken back", metadata: ["error": "\(error)"])
+            services.log.error("could not roll back the grant", metadata: ["error": "\(error)"])
         }
     }
 }

@@ -53,7 +53,7 @@ public protocol NetworkRadioObserver: AnyObject {
 public struct JoinRecord: Hashable, Sendable {
     /// The service's bus name.
     public var service: String
-    /// The service's connection to the bus: another one knows nothing of these objects.
+    /// The service's connection to the bus: another one does not know these objects.
     public var owner: String
     /// The bus of that connection; empty where it was not recorded.
     public var bus: String

@@ -207,7 +207,7 @@ def a_shell_script_is_an_app_by_its_unit(machine):
     machine.systemctl("daemon-reload")
     try:
         machine.systemctl("start", "--no-block", "dice-rolls")
-        machine.wait_until(lambda: "picker request waits" in machine.journal("--unit", DAEMON), 30, "the request to wait", every=0.2)
+        machine.wait_until(lambda: "picker request queued" in machine.journal("--unit", DAEMON), 30, "the request to wait", every=0.2)
         picker = machine.picker("Pink Dice")
         rolls = lambda: machine.journal("--unit", "dice-rolls").count("rolled ")
         machine.wait_until(rolls, 120, "a roll", every=0.5)
