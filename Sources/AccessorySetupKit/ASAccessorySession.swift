@@ -120,7 +120,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// - Parameter completionHandler: gets ``ASError/Code/extensionNotFound``.
     @preconcurrency
     open func showPicker(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
-        let error = ASError(.extensionNotFound, "there are no Device Discovery Extensions on Linux: give the picker items")
+        let error = ASError(.extensionNotFound, "Device Discovery Extensions do not exist on Linux: pass items to the picker")
         submit(completionHandler) { [core] token in
             { _ in core.finish(token, error) }
         }

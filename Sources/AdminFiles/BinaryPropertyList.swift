@@ -23,7 +23,7 @@ struct BinaryPropertyList {
     }
 
     private static func begin(_ bytes: [UInt8]) throws(PropertyListProblem) -> (BinaryPropertyList, Int) {
-        guard bytes.count >= magic.count + trailer else { throw PropertyListProblem("the binary list is cut short") }
+        guard bytes.count >= magic.count + trailer else { throw PropertyListProblem("the binary list is truncated") }
         let trailer = bytes[(bytes.count - trailer)...]
         let at = trailer.startIndex
         let list = BinaryPropertyList(

@@ -43,7 +43,7 @@ public enum ManifestReader {
         let id = AppID(idText)
         if id == nil { report(application, "Id", idText.isEmpty ? "is missing" : "\(idText): not an identifier") }
         let stem = file.path.split(separator: "/").last.map { $0.hasSuffix(".conf") ? String($0.dropLast(5)) : String($0) } ?? ""
-        if id != nil, stem != idText { report(application, "Id", "\(idText): the file must be called \(idText).conf") }
+        if id != nil, stem != idText { report(application, "Id", "\(idText): the file must be named \(idText).conf") }
         let name = try file.string(application, "Name") ?? ""
         if let problem = ShownName.problem(with: name) { report(application, "Name", name.isEmpty ? "is missing" : problem) }
 
@@ -103,7 +103,7 @@ public enum ManifestReader {
                 } else {
                     report(
                         setup, "Networks",
-                        "\(text): neither a name of 1 to 32 bytes nor one of \(AppManifest.Network.shortestPrefix) to 32 bytes and an asterisk"
+                        "\(text): must be a name of 1 to 32 bytes, or a prefix of \(AppManifest.Network.shortestPrefix) to 32 bytes with an asterisk"
                     )
                 }
             }

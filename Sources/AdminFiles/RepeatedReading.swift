@@ -59,10 +59,10 @@ final class RepeatedReading {
 
     private func report(_ isWatched: Bool) {
         for (path, error) in files.unreadable.sorted(by: { $0.key < $1.key }) where reported[path] != error {
-            log.warning("\(kind) cannot be read at the moment, and stay in use as they were", metadata: ["reason": "\(error)"])
+            log.warning("could not read \(kind); the previous ones stay in effect", metadata: ["reason": "\(error)"])
         }
         reported = files.unreadable
-        if self.isWatched, !isWatched { log.warning("\(kind) cannot be watched, and are read every few seconds") }
+        if self.isWatched, !isWatched { log.warning("could not watch \(kind); reading them every few seconds") }
         self.isWatched = isWatched
     }
 }

@@ -55,7 +55,7 @@ public final class PinnedCaller {
         guard let executable = caller.executable, ProcessFacts.image(caller.pid) != image, isAlive else { return }
         let now = ProcessFacts.executable(caller.pid) ?? "unreadable"
         throw IdentityFailure(
-            description: "process \(caller.pid) was \(executable) when it connected and is \(now) now: connect again")
+            description: "process \(caller.pid) was \(executable) when it connected and is now \(now): reconnect")
     }
 }
 
@@ -103,7 +103,7 @@ public final class CallerResolver {
             do throws(IdentityFailure) {
                 pinned = try Self.pin(caller, given)
                 if given == nil, ProcessFacts.users(pid)?.contains(uid) != true {
-                    throw IdentityFailure(description: "process \(pid) is not of user \(uid), who connected")
+                    throw IdentityFailure(description: "process \(pid) does not belong to user \(uid), who connected")
                 }
             } catch {
                 return completion(.failure(error))

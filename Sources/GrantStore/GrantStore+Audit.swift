@@ -61,7 +61,7 @@ extension GrantStore: AuditTrail {
         return numbers
     }
 
-    /// Deletes the oldest lines of these events beyond `kept`.
+    /// Deletes the oldest lines beyond `kept`, among the given events.
     private static func prune(
         _ events: Set<AuditEntry.Event>, app: AppID?, keeping kept: Int, in database: Database
     ) throws {

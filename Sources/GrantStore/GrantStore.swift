@@ -95,7 +95,7 @@ public final class GrantStore: LedgerStore {
         guard !rejected.isEmpty else { return }
         for row in rejected {
             log.critical(
-                "a row of the store is damaged and was set aside",
+                "set aside a damaged row of the store",
                 metadata: ["file": "\(path)", "table": "\(row.table)", "row": "\(row.number)", "why": "\(row.reason)"])
         }
         try database.transaction(of: "setAside") {
@@ -133,7 +133,7 @@ public final class GrantStore: LedgerStore {
         do {
             try database.checkpoint()
         } catch {
-            log.warning("the store's log could not be folded in", metadata: ["error": "\(error)"])
+            log.warning("could not checkpoint the store's log", metadata: ["error": "\(error)"])
         }
     }
 

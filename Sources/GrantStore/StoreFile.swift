@@ -38,7 +38,7 @@ enum StoreFile {
                 try write(pendingStore, insteadOf: error.message, joined: joinRecord(in: path))
                 keptAside = try moveAside(path)
                 log.critical(
-                    "the store is unreadable; it was kept aside and a new one begun: all accessories must be set up again",
+                    "the store is unreadable; it was set aside and replaced by an empty one: all accessories must be set up again",
                     metadata: ["reason": "\(error.message)", "kept": "\(keptAside ?? "")"])
             }
         } else if !SystemFile.exists(pendingStore) {
@@ -62,7 +62,7 @@ enum StoreFile {
         let verdict = try database.value("PRAGMA integrity_check(1)")
         guard verdict == .text("ok") else { throw DatabaseError.damage("\(verdict)") }
         guard version == Schema.version else {
-            throw DatabaseError.damage("its version is \(version), and this daemon reads \(Schema.version) only")
+            throw DatabaseError.damage("its version is \(version), and this daemon reads only \(Schema.version)")
         }
         guard try Schema.matches(database) else { throw DatabaseError.damage("its tables are not those of version \(version)") }
         try database.execute("PRAGMA journal_mode = WAL")
@@ -80,7 +80,7 @@ enum StoreFile {
         if let reason {
             let entry = AuditEntry(
                 time: Int64(time(nil)), event: .storeReplaced, who: Requester.daemon.description,
-                why: "the store was unreadable and is kept aside: \(String(reason.unicodeScalars.prefix(maxReasonLength)))")
+                why: "the store was unreadable and was set aside: \(String(reason.unicodeScalars.prefix(maxReasonLength)))")
             _ = try GrantStore.add([entry], to: database)
         }
         if let record { try Rows.put(record, in: database) }

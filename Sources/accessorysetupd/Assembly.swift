@@ -152,7 +152,7 @@ struct Assembly {
         engine.flushAudit()
         // Sessions must be invalidated before the name is released.
         for session in engine.sessions.values.sorted(by: { $0.id < $1.id }) {
-            engine.invalidate(session, reason: "the daemon ends")
+            engine.invalidate(session, reason: "the daemon is stopping")
         }
         if let view {
             // Connect may wait for an accessory out of range.

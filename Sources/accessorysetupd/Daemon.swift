@@ -55,7 +55,7 @@ enum Daemon {
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur < descriptors else { return }
         limit.rlim_cur = min(descriptors, limit.rlim_max)
         if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0, limit.rlim_cur == descriptors { return }
-        log.notice("there may not be enough descriptors for all apps", metadata: ["limit": "\(limit.rlim_cur)"])
+        log.notice("there may not be enough file descriptors for all apps", metadata: ["limit": "\(limit.rlim_cur)"])
     }
 
     /// As in the unit (systemd/accessorysetupd.service).

@@ -31,7 +31,7 @@ enum Handover {
     static func leave(_ view: BlueZView, _ log: Logger) {
         guard let handover = view.leave(isKept: ServiceManager.isThere) else { return }
         guard let state = FileDescriptor.sealed(handover.state, name: names.state) else {
-            return log.error("the view's clients cannot be handed over: no memory")
+            return log.error("cannot hand over the view's clients: out of memory")
         }
         for descriptor in handover.descriptors { ServiceManager.keep(descriptor, named: names.socket) }
         ServiceManager.keep(state, named: names.state)

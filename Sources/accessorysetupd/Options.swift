@@ -95,7 +95,7 @@ struct Options {
             options, value in options.bus = value
         },
         Option(
-            name: "bluez-bus", value: "BUS", help: "The bus of org.bluez and the Wi-Fi services, if it is another one"
+            name: "bluez-bus", value: "BUS", help: "The bus of org.bluez and the Wi-Fi services, if different"
         ) { options, value in options.bluezBus = value },
         Option(
             name: "state-directory", value: "DIRECTORY",

@@ -182,8 +182,8 @@ class Processes(Attack):
         view = self.view().connect(self.pink)
         view.become_another_program()
         self.dice.become_another_program()
-        self.assertFails(ACCESS_DENIED, view.connect, self.pink, says=["connect again"])
-        self.assertFails(ACCESS_DENIED, self.dice.show_picker, item(), says=["connect again"])
+        self.assertFails(ACCESS_DENIED, view.connect, self.pink, says=["reconnect"])
+        self.assertFails(ACCESS_DENIED, self.dice.show_picker, item(), says=["reconnect"])
 
 
 class Descriptors(Attack):

@@ -69,7 +69,7 @@ private let good = """
             from: "Name=Dice", to: "Name=\(String(repeating: "e", count: 257))", says: "Name: longer than 256 bytes"),
         Mistake(
             from: "Id=com.example.dice", to: "Id=com example", says: "com.example.dice.conf:2: Id: com example: not an identifier"),
-        Mistake(from: "Id=com.example.dice", to: "Id=com.example.other", says: "must be called com.example.other.conf"),
+        Mistake(from: "Id=com.example.dice", to: "Id=com.example.other", says: "must be named com.example.other.conf"),
         Mistake(from: "180F", to: "18", says: "com.example.dice.conf:10: BluetoothServices: 18: not a UUID"),
         Mistake(from: "FFFF", to: "XYZ", says: "com.example.dice.conf:12: BluetoothCompanyIdentifiers: XYZ"),
         Mistake(from: "WiFi", to: "Zigbee", says: "com.example.dice.conf:9: Supports: Zigbee"),

@@ -50,7 +50,7 @@ import Testing
         if store.keptAside != nil {
             let first = try #require(try store.page(of: AuditQuery(), from: 0, atMost: 1).entries.first)
             #expect(first.event == .storeReplaced && first.who == "accessorysetupd")
-            let words = "the store was unreadable and is kept aside: "
+            let words = "the store was unreadable and was set aside: "
             #expect(first.why.hasPrefix(words) && first.why.count < 600, "\(first.why)")
         }
         let used = try store.load().grants.map(\.id)
@@ -116,7 +116,7 @@ import Testing
         let lines = try store.page(of: AuditQuery(), from: 0, atMost: 10).entries
         #expect(
             lines.map(\.why) == [
-                "the store was unreadable and is kept aside: its version is \(version), and this daemon reads \(Schema.version) only"
+                "the store was unreadable and was set aside: its version is \(version), and this daemon reads only \(Schema.version)"
             ])
         try checkThatItWorks(store)
     }
@@ -307,7 +307,7 @@ import Testing
             let store = try open()
             try store.write(record)
             let lines = try store.page(of: AuditQuery(), from: 0, atMost: 10).entries
-            #expect(lines.map(\.why) == ["the store was unreadable and is kept aside: file is not a database"])
+            #expect(lines.map(\.why) == ["the store was unreadable and was set aside: file is not a database"])
         }
         let whole = try SystemFile.contents(path)
 

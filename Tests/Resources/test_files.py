@@ -51,9 +51,9 @@ class FilesTest(ShortageTest):
 
     def wait_stale(self, what, change):
         """Makes a change that is noticed, and waits until it was seen that something cannot be read."""
-        before = self.said(f"{what} cannot be read at the moment")
+        before = self.said(f"could not read {what};")
         change()
-        wait(lambda: self.said(f"{what} cannot be read at the moment") > before, 10, f"{what} that cannot be read", 0.05)
+        wait(lambda: self.said(f"could not read {what};") > before, 10, f"{what} that cannot be read", 0.05)
 
     def test_manifests(self):
         for number in PASSING:

@@ -165,14 +165,14 @@ public enum NEHotspotConfigurationError: Int, CustomNSError, Hashable, Sendable 
 
     private var text: String {
         switch self {
-        case .invalidSSID: "the network's name must have 1 to 32 bytes"
-        case .invalidSSIDPrefix: "the beginning of a network's name must have 1 to 32 bytes"
-        case .invalidWPAPassphrase: "the passphrase must have 8 to 63 bytes, or be 64 hexadecimal digits"
-        case .invalidWEPPassphrase: "networks with WEP are not joined"
+        case .invalidSSID: "the network name must be 1 to 32 bytes long"
+        case .invalidSSIDPrefix: "the network name prefix must be 1 to 32 bytes long"
+        case .invalidWPAPassphrase: "the passphrase must be 8 to 63 bytes long, or 64 hexadecimal digits"
+        case .invalidWEPPassphrase: "WEP networks are not supported"
         case .userUnauthorized: "no accessory of this app has such a network"
-        case .userDenied: "the admin denies it"
-        case .internal: "the network could not be joined: it is out of range or refuses, or the passphrase is wrong"
-        case .systemDenied: "the daemon refuses"
+        case .userDenied: "denied by the admin"
+        case .internal: "could not join the network: it is out of range, it refused, or the passphrase is wrong"
+        case .systemDenied: "the daemon refused the request"
         default: "\(self)"
         }
     }

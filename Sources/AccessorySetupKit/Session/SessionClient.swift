@@ -56,7 +56,7 @@ final class SessionClient {
         do throws(BusError) {
             let reply = try result.get()
             guard let daemon = reply.sender, let session = try reply.arguments().first?.objectPathValue else {
-                throw BusError.failed("CreateSession answered without a session")
+                throw BusError.failed("CreateSession returned no session")
             }
             self.daemon = daemon
             self.session = session

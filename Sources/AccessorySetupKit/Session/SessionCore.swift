@@ -201,7 +201,7 @@ final class SessionCore: Sendable {
             let refusal: ASError
             switch state.phase {
             case .activating where state.completions.count >= Self.mostHeld:
-                refusal = ASError(.invalidRequest, "\(Self.mostHeld) requests wait for the session to become active already")
+                refusal = ASError(.invalidRequest, "\(Self.mostHeld) requests are already waiting for the session to become active")
             case .active, .activating:
                 state.lastToken += 1
                 state.completions[state.lastToken] = completion
