@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The apps that have a manifest, for admins: the declarations of each, the manifest's mistakes, and the app's
+// The apps that have a manifest, for admins: the declarations of each, errors in the manifest, and the app's
 // accessories.
 
 import { KeyedList, badge, element, facts, freshID, message, setText } from "./dom.js";

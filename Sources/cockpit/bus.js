@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's way to the daemon: a D-Bus connection of its own, which ends with the page. Cockpit's usual connection is
+// The page's own D-Bus connection to the daemon, which ends with the page. Cockpit's usual connection is
 // the bridge's and outlives pages: a picker that is no longer visible would stay registered.
 
 import { METHODS } from "./interfaces.js";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building the document. Data from outside becomes text nodes and attributes, never HTML; what stays the same
-// keeps its element, so that focus and finger stay where they are.
+// Builds the document. External data becomes text nodes and attributes, never HTML; unchanged content keeps its
+// elements, and with them focus and touches.
 
 import { words } from "./text.js";
 
@@ -16,12 +16,12 @@ export function element(tag, attributes = {}, ...children) {
     return made;
 }
 
-/** Sets a text where it is another. */
+/** Sets a text if it differs. */
 export function setText(node, text) {
     if (node.textContent !== text) node.textContent = text;
 }
 
-/** Sets an attribute where it is another; null takes it away. */
+/** Sets an attribute if it differs; null removes it. */
 export function setAttribute(node, name, value) {
     if (value === null) node.removeAttribute(name);
     else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
@@ -56,7 +56,7 @@ export class KeyedList {
     }
 }
 
-/** A button that runs `press`; while that is under way it takes no second press. */
+/** A button that runs `press`, and is disabled meanwhile. */
 export function button(text, press, kind = "", attributes = {}) {
     const made = element("button", { type: "button", class: kind, ...attributes }, text);
     made.addEventListener("click", async () => {
@@ -67,7 +67,7 @@ export function button(text, press, kind = "", attributes = {}) {
     return made;
 }
 
-/** A word in a box of its colour: `kind` is "", "good", "warning" or "danger". */
+/** A label in a coloured box: `kind` is "", "good", "warning" or "danger". */
 export function badge(text, kind = "") {
     return element("span", { class: `badge ${kind}` }, text);
 }
@@ -89,15 +89,15 @@ export function message(title, ...hints) {
 }
 
 let made = 0;
-/** An identifier for an element that another one refers to. */
+/** An identifier for an element that others refer to. */
 export function freshID() {
     made += 1;
     return `made-${made}`;
 }
 
 /**
- * Asks before something is done, in a dialog: `content` are its nodes, `run` does it. A failure is said there, and the
- * dialog stays.
+ * Asks for confirmation in a dialog: `content` are its nodes, `run` performs the action. A failure appears in the dialog,
+ * which stays open.
  */
 export function ask({ title, content, action, kind = "primary", run }) {
     const failure = element("p", { role: "alert", class: "failure", hidden: true });

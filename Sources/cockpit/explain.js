@@ -7,9 +7,9 @@ import { ADMIN } from "./bus.js";
 import { explained } from "./shapes.js";
 import { bars, words } from "./text.js";
 
-/** Seconds of one look. */
+/** Seconds of one scan. */
 const SECONDS = 3;
-/** Looks in a row; searching costs power, and a page may be left open. */
+/** Scans in a row; scanning costs power, and a page may be left open. */
 const LOOKS = 40;
 
 const isOffered = device => device.reasons.length === 0 && device.item !== "";
@@ -39,7 +39,7 @@ export class Explain {
             element("div", { class: "actions" }, this.#toggle));
     }
 
-    /** Looks, round by round, until `hidden`. */
+    /** Scans, round by round, until `hidden`. */
     async shown() {
         if (this.#round > 0) return;
         this.#failure.hidden = true;
@@ -62,7 +62,7 @@ export class Explain {
 
     hidden() { this.#round = 0; this.draw(); }
 
-    /** The devices in range now; places stay, and devices that went out of range are removed. */
+    /** The devices in range now; devices keep their places, and those out of range are removed. */
     #take(devices) {
         const keys = new Set();
         for (const device of explained(devices)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product images: bytes of a stranger's, which only the browser's own decoder looks at, in an <img>. There an SVG runs
-// no script and loads nothing.
+// Product images: untrusted bytes, decoded only by the browser, in an <img>, where an SVG runs no script and loads
+// nothing.
 
 const AT_ONCE = 2;
 
@@ -18,7 +18,7 @@ export class Images extends EventTarget {
         this.#read = read;
     }
 
-    /** An address for <img>; null while there is none. Asked for the first time, the image is fetched. */
+    /** An address for <img>; null until the image is fetched, which the first call starts. */
     address(id) {
         if (!this.#addresses.has(id)) {
             this.#addresses.set(id, null);

@@ -57,7 +57,7 @@ class Page {
 
     #announced = null;
 
-    /** Says that an app asks where a page that is not looked at is seen: in the browser's tab, and in Cockpit's menu. */
+    /** Announces a request outside the page: in the browser's tab, and in Cockpit's menu. */
     #announce() {
         const { run } = this.#picker;
         const text = run ? words.asks(run.AppName, run.Kind) : null;
@@ -67,7 +67,7 @@ class Page {
         cockpit.transport.control("notify", { page_status: text ? { type: "info", title: text } : null });
     }
 
-    /** The person is back: what was not kept up meanwhile, is. */
+    /** The page is visible again: renews the registration and the current section. */
     #wake() {
         if (this.#picker.state === "registered") this.#picker.register(this.#label);
         this.#current?.shown?.();
@@ -75,7 +75,7 @@ class Page {
 
     #label = "";
 
-    /** Begins, and again whenever the daemon has come back. */
+    /** Starts, also whenever the daemon has returned. */
     async start() {
         this.#user = await cockpit.user().catch(() => null);
         const label = this.#label = words.label(this.#user?.full_name || this.#user?.name || "?", browser());
@@ -129,7 +129,7 @@ class Page {
         }
     }
 
-    /** Whether apps that ask are shown here. */
+    /** Whether this page shows pickers, as a message. */
     #drawBanner() {
         const { state, shownElsewhere, run, problem } = this.#picker;
         const { Bluetooth: bluetooth } = this.#objects.manager;
@@ -163,7 +163,7 @@ class Page {
     }
 }
 
-/** The browser's name for people, as far as it is known. */
+/** The browser's name for people, if known. */
 function browser() {
     const agent = navigator.userAgent;
     const name = [[/Firefox\//, "Firefox"], [/Edg\//, "Edge"], [/SamsungBrowser\//, "Samsung Internet"], [/Chrom(e|ium)\//, "Chrome"],
@@ -176,7 +176,7 @@ function browser() {
 const page = new Page(await Bus.open());
 await page.start();
 
-// Cockpit's switch for administrative access: the page begins anew, as another user.
+// Cockpit's switch for administrative access: the page reloads as another user.
 const permission = cockpit.permission({ admin: true });
 let wasAllowed = null;
 permission.addEventListener("changed", () => {

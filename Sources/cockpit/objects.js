@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's objects as this page may see them, kept up to date: the one place where the page knows things. Views
-// read it, and receive an event when it changes.
+// The daemon's objects that this page may see, kept up to date: the page's only model. Views read it, and receive an
+// event when it changes.
 
 import { ADMIN, ROOT, errorName } from "./bus.js";
 import { shaped, shapedAll } from "./shapes.js";
@@ -14,7 +14,7 @@ export class Objects extends EventTarget {
     /** For each reading of one object in progress, the signals about the object since its beginning. */
     #readings = new Set();
     state = "starting";
-    /** Whether the daemon takes us for an admin. */
+    /** Whether the daemon treats this page's user as an admin. */
     isAdmin = false;
 
     constructor(bus) {
@@ -29,7 +29,7 @@ export class Objects extends EventTarget {
         bus.addEventListener("close", () => this.#lose("lost"));
     }
 
-    /** Reads everything anew. */
+    /** Reads everything again. */
     async load() {
         // Signals wait for the answer: Cockpit may hand over a signal before an answer that was sent earlier. Applied
         // after the answer, a signal that the answer includes changes nothing: the last value of a property is the
@@ -41,7 +41,7 @@ export class Objects extends EventTarget {
             const isAdmin = await this.#bus.properties(ADMIN, "Admin").then(
                 values => { objects.set(ADMIN, shapedAll({ Admin: values })); return true; },
                 error => { if (errorName(error) === "UnknownObject") return false; throw error; });
-            // Meanwhile the daemon has gone, or come back as another one.
+            // The daemon went away in the meantime, or another has started.
             if (this.#heard !== heard) return;
             this.#heard = null;
             this.isAdmin = isAdmin;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be picked, as cards. They stay where they are while somebody points at them: what comes is added at the end,
-// and what goes leaves a place that cannot be pressed until nobody points any more.
+// The offers, as cards. While the pointer is over the list, cards keep their places: new ones are added at the end, and
+// a withdrawn one leaves an inactive placeholder until the pointer has left.
 
 import { KeyedList, element, setAttribute, setText } from "./dom.js";
 import { bars, words } from "./text.js";
 
-/** How long the list stays as it is after it was touched, in milliseconds. */
+/** The time after a touch in which the list keeps its order, in milliseconds. */
 const REST = 1500;
-/** Cards that have only just appeared do not take a press that was meant for something else, in milliseconds. */
+/** The time in which a new card ignores presses, which were meant for another, in milliseconds. */
 const GUARD = 400;
 
 export class OfferList {
@@ -17,7 +17,7 @@ export class OfferList {
     /** The offers, and the one that failed. */
     #offers = [];
     #failed = null;
-    /** The shown list: the offers, and the places of withdrawn ones. */
+    /** The shown list: the offers, and placeholders of withdrawn ones. */
     #last = [];
     #touched = -Infinity;
     #isPointed = false;
@@ -36,15 +36,14 @@ export class OfferList {
         this.element.addEventListener("focusout", () => this.#settle());
     }
 
-    /** Shows these offers; `failed` is the one that did not work the last time. */
+    /** Shows these offers; `failed` is the one whose last attempt failed. */
     draw(offers, failed = null) {
         const known = new Map(offers.map(each => [each.id, each]));
         if (this.#isAtRest) {
             this.#last = offers;
         } else {
             const shown = new Set(this.#last.map(each => each.id));
-            // What has gone and come back, as an accessory does that did not pair, has another identifier and its old
-            // place.
+            // An offer that returns, as after a failed pairing, has another identifier and keeps its place.
             const back = each => offers.find(offer => !shown.has(offer.id) && isAlike(offer, each));
             const kept = this.#last.map(each => {
                 const offer = known.get(each.id) ?? back(each);
@@ -65,7 +64,7 @@ export class OfferList {
         return !this.#isPointed && !isFocused && performance.now() - this.#touched > REST;
     }
 
-    /** Removes the places of withdrawn offers once the pointer has left. */
+    /** Removes the placeholders of withdrawn offers once the pointer has left. */
     #settle() {
         clearTimeout(this.#timer);
         this.#timer = setTimeout(() => { if (this.element.isConnected) this.draw(this.#offers, this.#failed); }, REST + 50);
@@ -114,7 +113,7 @@ export class OfferList {
     }
 }
 
-/** Whether two offers are of the same accessory, as far as a person can tell. */
+/** Whether two offers look like the same accessory to a person. */
 function isAlike(a, b) {
     return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.ssid === b.ssid);
 }

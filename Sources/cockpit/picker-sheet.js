@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The picker as the person sees it: a sheet over whatever the page shows, from the app's request to "go on in the app".
-// One scene for each stage; a scene is made anew when the stage or the question is another, and else only updated.
+// The picker as the person sees it: a sheet over whatever the page shows, from the app's request to "Continue in the
+// app". One scene for each stage; a scene is rebuilt for another stage or question, and otherwise updated.
 
 import { button, element, freshID, setText } from "./dom.js";
 import { OfferList } from "./offer-list.js";
@@ -11,7 +11,7 @@ import { words } from "./text.js";
 export class PickerSheet extends EventTarget {
     #picker;
     #explain;
-    /** Whether an admin looks at something else while the picker goes on. */
+    /** Whether an admin has put the sheet aside while the run continues. */
     isAside = false;
     #dialog;
     #title = element("h2", { id: freshID(), tabindex: "-1" });
@@ -37,13 +37,13 @@ export class PickerSheet extends EventTarget {
                 element("div", { class: "actions" }, this.#cancel)));
         // Escape, and a phone's gesture for "back".
         this.#dialog.addEventListener("cancel", event => { event.preventDefault(); this.#close(); });
-        // A browser may close it all the same: the run must stay visible.
+        // A browser may close it anyway: the run must stay visible.
         this.#dialog.addEventListener("close", () => { if (this.#picker.run && !this.isAside) this.#dialog.showModal(); });
         document.body.append(this.#dialog);
         picker.addEventListener("changed", () => this.#schedule());
     }
 
-    /** Puts the sheet aside, or back. The run goes on. */
+    /** Puts the sheet aside, or back. The run continues. */
     setAside(isAside) {
         if (isAside === this.isAside) return;
         this.isAside = isAside;
@@ -52,7 +52,7 @@ export class PickerSheet extends EventTarget {
         this.dispatchEvent(new Event("aside"));
     }
 
-    /** Draws once for all that changes before the next frame. */
+    /** Draws once for all changes before the next frame. */
     #schedule() {
         if (this.#isScheduled) return;
         this.#isScheduled = true;
@@ -182,11 +182,11 @@ export class PickerSheet extends EventTarget {
 
     // MARK: Time
 
-    /** Once a second while there is a deadline; else no timer runs. */
+    /** Runs once a second while there is a deadline; otherwise no timer runs. */
     #tick() {
         clearTimeout(this.#clock);
         const left = this.#picker.timeLeft;
-        // It is the time in which something has to be found: what was found may be looked at for as long as one likes.
+        // The deadline applies to the search: a person may consider offers for any time.
         const isShown = left !== null && this.#picker.run.Stage === "searching";
         this.#timer.hidden = !isShown;
         if (!isShown) return;
@@ -194,7 +194,7 @@ export class PickerSheet extends EventTarget {
         if (left > 0) this.#clock = setTimeout(() => this.#tick(), left % 1000 + 20);
     }
 
-    /** A phone that goes to sleep ends the run: it stays awake where the browser allows that. */
+    /** A phone that goes to sleep ends the run, so it is kept awake where the browser permits. */
     async #stayAwake(isNeeded) {
         if (isNeeded === !!this.#wakeLock || !navigator.wakeLock) return;
         this.#wakeLock?.release?.();
@@ -205,7 +205,7 @@ export class PickerSheet extends EventTarget {
     }
 }
 
-/** Which scene a run's stage and prompt have. */
+/** The scene of a run's stage and prompt. */
 function sceneOf({ Stage: stage, Prompt: prompt }) {
     if (prompt.kind) return prompt.kind;
     switch (stage) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// This page as a picker program: registered while it is open, it follows the run that the daemon gives it and brings
-// the person's answers. It holds the state and draws nothing.
+// This page as a picker program: registered while it is open, it follows the run that the daemon assigns to it and
+// forwards the person's answers. It holds the state and draws nothing.
 
 import { ROOT, errorName } from "./bus.js";
 import { Images } from "./images.js";
 
-/** Seconds after which the daemon takes a silent page for gone. Browsers let a page in the background act once a minute. */
+/** Seconds after which the daemon drops a silent page. Browsers let a background page run once a minute. */
 const LEASE = 90;
-/** How often the page says that it is there, in milliseconds. */
+/** The interval of renewing the registration, in milliseconds. */
 const RENEWAL = 25_000;
 
 /** Dispatches "changed" when the state changes, and "began" when a run begins. */
@@ -39,8 +39,8 @@ export class Picker extends EventTarget {
     }
 
     /**
-     * Registers, and goes on saying that somebody is here: when a laptop falls asleep its connections stay open, and apps
-     * would ask nobody.
+     * Registers, and renews the registration: the connections of a sleeping laptop stay open, and apps would wait for
+     * an absent person.
      */
     async register(label) {
         clearTimeout(this.#renewal);
@@ -56,7 +56,7 @@ export class Picker extends EventTarget {
         this.#tell();
     }
 
-    /** The daemon or the connection has gone. */
+    /** The daemon or the connection is gone. */
     forget() {
         clearTimeout(this.#renewal);
         this.state = "starting";
@@ -84,7 +84,7 @@ export class Picker extends EventTarget {
     rename(name) { return this.#call("Rename", name); }
 
     async cancel() {
-        // In a set-up a name is waited for when the rest is done: there, the accessory only keeps the name that it has.
+        // In a setup, the name is the last question: without an answer, the accessory keeps its name.
         this.#gaveUp = this.run?.Stage !== "renaming" || this.run.Kind === "rename";
         try {
             await this.#call("Cancel");
@@ -94,7 +94,7 @@ export class Picker extends EventTarget {
         }
     }
 
-    /** The person has seen how it ended. */
+    /** The person has seen the outcome. */
     dismiss() {
         this.ended = null;
         this.images?.close();
@@ -108,12 +108,12 @@ export class Picker extends EventTarget {
         try {
             await this.#bus.call(path, `Picker.${member}`, ...args);
         } catch (error) {
-            // It was over meanwhile: the page shows that anyway.
+            // The run ended in the meantime: the page shows that anyway.
             if (errorName(error) !== "UnknownObject") throw error;
         }
     }
 
-    /** Looks for the run that this program shows: an admin sees those of others, too. */
+    /** Finds the run that this program shows: an admin also sees those of others. */
     #look() {
         const isOurs = this.#objects.manager.Pickers?.some(each => each.isYours && each.shows);
         const found = isOurs ? this.#objects.all("Picker")[0] ?? null : null;
@@ -138,8 +138,8 @@ export class Picker extends EventTarget {
     }
 
     #end() {
-        // Its last words are in what was known. Who gave up needs no words, and where daemon or connection have gone,
-        // the page says that.
+        // The last known properties contain the outcome. After a cancellation none is shown, and the page itself
+        // reports a lost daemon or connection.
         const isSilent = (this.#gaveUp && this.run.Stage !== "done") || this.#objects.state !== "ready";
         this.ended = isSilent ? null : this.run;
         this.run = null;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The admin's rules as they are in force, their mistakes by file and line, and the lock-down of BlueZ.
+// The rules in force, errors in policy files by file and line, and the lock-down of BlueZ.
 
 import { ADMIN } from "./bus.js";
 import { badge, element, setText } from "./dom.js";

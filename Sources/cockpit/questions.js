@@ -5,7 +5,7 @@
 import { button, element, freshID, setText } from "./dom.js";
 import { words } from "./text.js";
 
-/** Seconds before a consent can be given that no press before it has asked for: it may come up under a finger. */
+/** Seconds before an unrequested consent can be given: it may appear under a finger. */
 const CONSENT_DELAY = 3;
 
 /** The prompt that the picker shows, as an element with `update(prompt)`; null for one that this page does not know. */
@@ -49,7 +49,7 @@ function consent(picker, prompt) {
             answer(picker, words.refuse(), false)));
 }
 
-/** The accessories that are taken over, by name; the person may agree after the time to read them. */
+/** The accessories that are taken over, by name; agreeing is possible after the time to read them. */
 function migration(picker) {
     const { Offers: offers, AppName: app } = picker.run;
     const pictures = new Map(offers.filter(each => each.hasImage).map(each => [each.id, element("img", { alt: "", hidden: true })]));
@@ -80,7 +80,7 @@ function migration(picker) {
 function display(text, shown) {
     const progress = element("p", { class: "hint" }, words.accessoryGoesOn());
     const made = element("div", { class: "question" }, element("p", {}, text), code(shown), progress);
-    // How many digits were entered at the accessory.
+    // The number of digits that were entered on the accessory.
     made.update = ({ entered = 0 }) => {
         made.querySelectorAll(".code b").forEach((digit, index) => digit.classList.toggle("entered", index < entered));
         setText(progress, entered > 0 ? words.entered(entered) : words.accessoryGoesOn());
@@ -96,13 +96,13 @@ function digits(number) {
     return String(number ?? 0).padStart(6, "0");
 }
 
-/** A number to compare or to type, each sign by itself; read out as signs, not as a sum of money. */
+/** A number to compare or to type, digit by digit; screen readers read digits, not an amount. */
 function code(text) {
     return element("p", { class: "code" }, element("span", { class: "spoken" }, [...text].join(" ")),
         element("span", { "aria-hidden": "true" }, ...[...text].map(each => element("b", {}, each))));
 }
 
-/** A text to type: `encode` makes the answer, or `send` handles the text. */
+/** A text field: `encode` makes the answer, or `send` handles the text. */
 function entry(picker, text, attributes, encode, send = value => picker.respond(encode(value)), action = words.goOn()) {
     const [id, failureID] = [freshID(), freshID()];
     const field = element("input", {

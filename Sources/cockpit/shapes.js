@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's values as the page's views may rely on them: each property and key of interfaces.js is there and of its
-// kind. A value of another kind, of a newer or older daemon, counts as left out.
+// The daemon's values in the form that the views rely on: each property and key of interfaces.js is present and of its
+// kind. A value of another kind, from a newer or older daemon, counts as absent.
 
 import { PROPERTIES, RECORDS } from "./interfaces.js";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Light or dark, as the person has chosen in Cockpit, else as the browser says.
+// Light or dark, as chosen in Cockpit, else as in the browser.
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 

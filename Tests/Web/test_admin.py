@@ -25,7 +25,7 @@ class TwoAdapters(WebTest):
         self.simulator.do("adapterPowerOff", "hci0")
         page.sees("hci0, switched off")
         self.simulator.do("adapterRemoved", "hci0")
-        page.sees("00:AA:01:00:00:42, not there now")
+        page.sees("00:AA:01:00:00:42, not present")
         self.simulator.do("adapterRemoved", "hci1")
         self.simulator.do("adapterAdded", "hci0")
         self.simulator.do("adapterPowerOn", "hci0")
@@ -75,10 +75,10 @@ class WithAccessory(WebTest):
 
     def test_revoke(self):
         self.page.press("Revoke Dice’s access to Pink Dice")
-        self.page.sheet_says("Take Pink Dice away from Dice?", "Its pairing goes, too")
+        self.page.sheet_says("Revoke Dice’s access to Pink Dice?", "its pairing is removed too")
         self.page.press("Revoke", "dialog")
         self.dice.wait_event("accessoryRemoved")
-        self.page.sees("No accessory is set up")
+        self.page.sees("No accessories are set up")
         self.assertNothingLeft()
 
     def test_revoke_for_one_of_two(self):
@@ -89,14 +89,14 @@ class WithAccessory(WebTest):
         board.wait_event("accessoryAdded")
         self.page.press("Close", "dialog")
         self.page.press("Revoke Board’s access to Pink Dice")
-        self.page.sheet_says("It stays paired, for: Dice")
+        self.page.sheet_says("The accessory stays paired for: Dice")
         self.page.press("Revoke", "dialog")
         board.wait_event("accessoryRemoved")
         self.assertEqual(self.dice.accessories, [self.path])
 
     def test_remove(self):
         self.page.press("Remove Pink Dice")
-        self.page.sheet_says("Remove Pink Dice?", "Its pairing goes", "These apps are cut off: Dice")
+        self.page.sheet_says("Remove Pink Dice?", "removes its pairing", "These apps lose access: Dice")
         self.page.press("Cancel", "dialog")
         self.page.no_sheet()
         self.assertEqual(len(self.world.grants()), 1)
@@ -107,9 +107,9 @@ class WithAccessory(WebTest):
 
     def test_the_daemon_comes_back(self):
         self.world.daemon.stop()
-        self.page.sees("The service accessorysetupd does not run")
+        self.page.sees("The accessorysetupd service is not running")
         self.world.start_daemon()
-        self.page.sees("Pink Dice", "authorized", "Apps that ask for an accessory show it here")
+        self.page.sees("Pink Dice", "authorized", "When an app asks for an accessory")
         app = self.app("board")
         app.show_picker(item("Blue Dice", BLUE))
         self.page.sheet_says("Blue Dice")
@@ -121,7 +121,7 @@ class Looking(WebTest):
     def test_why_it_is_not_offered(self):
         page = self.open("apps")
         page.press("Why is it not offered? Dice")
-        page.sees("What Dice is offered now", "near", "offered", "other", "not offered")
+        page.sees("Accessories offered to Dice now", "near", "offered", "other", "not offered")
         cards = {each.text.split("\n")[0]: each.text for each in page.find(".explain .card")}
         self.assertIn("Matches: service", cards["near"])
         self.assertNotIn("not offered", cards["near"])
@@ -176,7 +176,7 @@ class Looking(WebTest):
         rules.write_text("[Deny all of it]\nApp=com.example.dice\n")
         page.sees("all of it", "Denied to Dice: every accessory")
         rules.write_text("[Deny all of it]\nApp=com.example.dice\nColour=red\n")
-        page.sees("not valid", "rules.conf, line 3", "Colour", "unknown key")
+        page.sees("invalid", "rules.conf, line 3", "Colour", "unknown key")
 
 
 class Member(WebTest):
@@ -194,7 +194,7 @@ class Member(WebTest):
         wait(lambda: self.world.admin.has_owner(NAME), 20, "the daemon's name", also_every=0.02)
         self.world.wait_bluetooth("ready")
         page, app = self.open(uid=SOMEBODY_ELSE, groups=[self.GROUP]), self.app()
-        page.sees("Apps that ask for an accessory show it here", "Limited access")
+        page.sees("When an app asks for an accessory", "Limited access")
         app.show_picker(item("Pink Dice"))
         page.sheet_says("Pink Dice")
         self.assertNotIn("See why", page.sheet)

@@ -41,23 +41,23 @@ class Going(WebTest):
         page, app = self.asked()
         os.kill(self.cockpits[0].bridge, signal.SIGKILL)
         self.assertDismissed(app, "UserCancelled")
-        page.sees("The connection is lost")
+        page.sees("The connection was lost")
         page.no_sheet()
 
     def test_the_web_server_is_killed(self):
         page, app = self.asked()
         self.cockpits[0].program.stop(signal.SIGKILL)
-        page.sees("The connection is lost")
+        page.sees("The connection was lost")
         page.no_sheet()
         self.assertDismissed(app, "UserCancelled")
 
     def test_the_daemon_is_killed_and_comes_back(self):
         page, app = self.asked()
         self.world.daemon.stop(signal.SIGKILL)
-        page.sees("The service accessorysetupd does not run")
+        page.sees("The accessorysetupd service is not running")
         page.no_sheet()
         self.world.start_daemon()
-        page.sees("Apps that ask for an accessory show it here")
+        page.sees("When an app asks for an accessory")
         again = self.app()
         again.show_picker(item("Pink Dice"))
         page.pick("Pink Dice")
@@ -78,7 +78,7 @@ class Going(WebTest):
         if "pickerDidDismiss" not in app.told():
             page.press("Cancel", "dialog")
         self.assertDismissed(app, "UserCancelled")
-        page.sees("Apps that ask for an accessory show it here")
+        page.sees("When an app asks for an accessory")
         app.show_picker(item("Pink Dice"))
         page.sheet_says("Pink Dice")
 
@@ -129,9 +129,9 @@ class WithATerminal(WebTest):
         self.addCleanup(lambda: terminal.stop(signal.SIGKILL))
         terminal.wait_for("waiting")
         page = self.open()
-        page.sees("accessoryctl picker is shown what apps ask for")
+        page.sees("accessoryctl picker is showing pickers")
         terminal.stop(signal.SIGTERM)
-        page.sees("Apps that ask for an accessory show it here")
+        page.sees("When an app asks for an accessory")
 
 
 class TwoBrowsers(WebTest):
@@ -140,11 +140,11 @@ class TwoBrowsers(WebTest):
         self.addCleanup(first.close)
         self.open(browser=first)
         self.open()
-        second.sees("root in Chrome, Linux is shown what apps ask for", "takes over when that one closes")
+        second.sees("root in Chrome, Linux is showing pickers", "takes over when that one closes")
         app = self.app()
         app.show_picker(item("Pink Dice"))
         first.sheet_says("Pink Dice")
-        second.sees("Dice asks for an accessory now, at: root in Chrome, Linux")
+        second.sees("Dice is asking for an accessory. Shown by: root in Chrome, Linux")
         self.assertEqual(second.sheet, "")
         # The laptop is closed.
         first.close()

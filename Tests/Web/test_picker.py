@@ -19,14 +19,14 @@ class Discovery(WebTest):
 
     def test_from_nothing_to_ready(self):
         page, app = self.open(), self.app()
-        page.sees("Apps that ask for an accessory show it here", "No accessory is set up")
+        page.sees("When an app asks for an accessory", "No accessories are set up")
         app.show_picker(item("Pink Dice", productImage=PRODUCT))
         page.sheet_says(ASKS, "1 accessory found", "Pink Dice", "Dice 4F", "New")
         page.wait(lambda: page.driver.execute_script("return document.querySelector('.offer img')?.naturalWidth") == 180, "the image")
         self.assertEqual(page.one(".offer .strength").get_attribute("aria-label"), "strong signal")
         page.pick("Pink Dice")
         app.wait_event("accessoryAdded")
-        page.sheet_says("Pink Dice is ready to use", "Go on in Dice.")
+        page.sheet_says("Pink Dice is ready to use", "Continue in Dice.")
         page.press("Close", "dialog")
         page.no_sheet()
         page.sees("Pink Dice", "authorized", "C0:FF:EE:00:00:01")
@@ -85,7 +85,7 @@ class Discovery(WebTest):
         page, app = self.open(), self.app()
         app.show_picker(item("Other Dice", bluetoothNameSubstring="none like this"), discoveryTimeout=3.0)
         page.sheet_says("Looking for accessories", "Turn the accessory on and hold it near this machine.", "left")
-        page.sheet_says("Nothing was found", "ask again in the app", seconds=20)
+        page.sheet_says("Nothing was found", "try again in the app", seconds=20)
         self.assertDismissed(app, "DiscoveryTimeout")
 
     def test_what_goes_out_of_range_leaves_and_nothing_jumps(self):
@@ -109,10 +109,10 @@ class Missing(WebTest):
         page, app = self.open(), self.app()
         app.show_picker(item("Die"))
         page.wait(lambda: len(page.offers()) == 2, "two offers")
-        page.press("Is one missing? See why", "dialog")
+        page.press("Accessory missing? See why", "dialog")
         page.no_sheet()
-        page.sees("Dice waits for your choice.", "third", "not offered")
-        page.press("Back to the choice")
+        page.sees("Dice is waiting for your choice.", "third", "not offered")
+        page.press("Back to the picker")
         page.pick("one")
         app.wait_event("accessoryAdded")
         page.sheet_says("Die is ready to use")
@@ -121,8 +121,8 @@ class Missing(WebTest):
     def test_the_picker_ends_meanwhile(self):
         page, app = self.open(), self.app()
         app.show_picker(item("Die"))
-        page.press("Is one missing? See why", "dialog")
-        page.sees("Dice waits for your choice.")
+        page.press("Accessory missing? See why", "dialog")
+        page.sees("Dice is waiting for your choice.")
         app.request("CancelPicker")
         page.sheet_says("Nothing was set up")
 
@@ -163,7 +163,7 @@ class Prompts(WebTest):
 
     def test_a_number_that_differs(self):
         self.pick("compares")
-        self.page.press("No, another one", "dialog")
+        self.page.press("No, a different one", "dialog")
         self.page.sheet_says("Gadget was not set up", "Choose it again to retry")
         self.page.pick("works")
         self.expect_ready()
@@ -183,13 +183,13 @@ class Prompts(WebTest):
     def test_a_wrong_number(self):
         self.pick("shows")
         self.page.type("dialog input", "43\n")
-        self.page.sheet_says("Gadget was not set up", "did not pair")
+        self.page.sheet_says("Gadget was not set up", "Pairing failed")
         self.page.pick("works")
         self.expect_ready()
 
     def test_a_pin(self):
         self.pick("pin")
-        self.page.sheet_says("Which PIN does the accessory have?")
+        self.page.sheet_says("What is the accessory’s PIN?")
         self.page.type("dialog input", "4711\n")
         self.expect_ready()
 
@@ -220,7 +220,7 @@ class Naming(WebTest):
         page, app = self.open(), self.app()
         app.show_picker(item("Pink Dice", setupOptions=["rename"], **more))
         page.pick("Pink Dice")
-        page.sheet_says("What shall Pink Dice be called?")
+        page.sheet_says("What should Pink Dice be called?")
         return page, app
 
     def test_a_name(self):
@@ -241,7 +241,7 @@ class Naming(WebTest):
 
     def test_the_name_is_kept(self):
         page, app = self._named()
-        page.press("Keep the name", "dialog")
+        page.press("Keep the current name", "dialog")
         app.wait_event("accessoryAdded")
         page.sheet_says("Pink Dice is ready to use")
 
@@ -252,7 +252,7 @@ class Naming(WebTest):
         path = app.wait_event("accessoryAdded")["accessory"]
         page.press("Close", "dialog")
         app.request("RenameAccessory", "oa{sv}", path, sv({}))
-        page.sheet_says("Dice would like you to name an accessory", "What shall Pink Dice be called?")
+        page.sheet_says("Dice would like you to name an accessory", "What should Pink Dice be called?")
         page.type("dialog input", "Lucky\n")
         app.wait_event("accessoryChanged")
         page.sheet_says("Renamed")
@@ -264,7 +264,7 @@ class Naming(WebTest):
         path = app.wait_event("accessoryAdded")["accessory"]
         page.sheet_says("Waiting for Dice")
         app.request("FinishAuthorization", "oa{sv}", path, sv({}))
-        page.sheet_says("Pink Dice is ready to use", "Finish the set-up in Dice.")
+        page.sheet_says("Pink Dice is ready to use", "Finish setup in Dice.")
 
 
 class Migration(WebTest):
@@ -279,7 +279,7 @@ class Migration(WebTest):
         self.page, self.dice = self.open(), self.app()
         self.dice.show_picker(*(item(name) | {"peripheralIdentifier": address} for name, address in
                                 (("Pink Dice", self.PINK), ("Blue Dice", self.BLUE))))
-        self.page.sheet_says("Dice would like to use accessories that are set up already", "Pink Dice", "Blue Dice")
+        self.page.sheet_says("Dice would like to use accessories that are already set up", "Pink Dice", "Blue Dice")
 
     def test_consent_takes_a_moment(self):
         """It may come up under a finger: for three seconds it cannot be given."""
@@ -293,7 +293,7 @@ class Migration(WebTest):
         self.page.sees("Pink Dice", "Blue Dice")
 
     def test_no(self):
-        self.page.press("Do not allow", "dialog")
+        self.page.press("Don’t allow", "dialog")
         self.dice.wait_event("pickerDidDismiss")
         self.assertEqual(self.world.grants(), {})
 
@@ -322,9 +322,9 @@ class NamedLater(WebTest):
         app.show_picker(item("Camera", ssidPrefix=b"Dice-", setupOptions=["confirmAuthorization"]))
         page.pick("Camera")
         path = app.wait_event("accessoryAdded")["accessory"]
-        for answer, event in (("Do not allow", "pickerSetupFailed"), ("Allow", "accessoryChanged")):
+        for answer, event in (("Don’t allow", "pickerSetupFailed"), ("Allow", "accessoryChanged")):
             app.request("FinishAuthorization", "oa{sv}", path, sv({"ssid": b"Dice-1234"}))
-            page.sheet_says("Dice would like to join the network Dice-1234. Allow it?")
+            page.sheet_says("Allow Dice to join the network Dice-1234?")
             page.press(answer, "dialog")
             app.wait_event(event)
 
@@ -345,7 +345,7 @@ class Bridging(WebTest):
         page.sheet_says("Pink Dice is ready to use")
         said = page.driver.execute_script("return window.said")
         self.assertIn("Setting up Pink Dice", said)
-        self.assertIn("Setting up its second side", said)
+        self.assertIn("Setting up its Bluetooth Classic connection", said)
 
 
 class LookAlike(WebTest):
@@ -361,7 +361,7 @@ class LookAlike(WebTest):
         app.wait_event("accessoryAdded")
         page.press("Close", "dialog")
         app.show_picker(item("Pink Dice"))
-        page.sheet_says(self.NAME, "Looks like “Pink Dice”, and is another one")
+        page.sheet_says(self.NAME, "Looks like “Pink Dice”, but is a different accessory")
         self.assertEqual(page.axe(), [])
 
 

@@ -54,7 +54,7 @@ class States(WebTest):
 
 class Pages(States):
     def test_idle(self):
-        self.open().sees("No accessory is set up")
+        self.open().sees("No accessories are set up")
         self.check("idle")
 
     def test_not_allowed(self):
@@ -64,15 +64,15 @@ class Pages(States):
     def test_no_daemon(self):
         page = self.open()
         self.world.daemon.stop()
-        page.sees("The service accessorysetupd does not run")
+        page.sees("The accessorysetupd service is not running")
         self.check("absent")
         self.world.start_daemon()
-        page.sees("Apps that ask for an accessory show it here")
+        page.sees("When an app asks for an accessory")
 
     def test_no_connection(self):
         page = self.open()
         self.cockpits[0].stop()
-        page.sees("The connection is lost")
+        page.sees("The connection was lost")
         self.check("lost")
 
     def test_no_radio(self):
@@ -84,9 +84,9 @@ class Pages(States):
     def test_somebody_else_has_the_picker(self):
         self.picker()
         page = self.open()
-        page.sees("Another program is shown what apps ask for")
+        page.sees("Another program is showing pickers")
         self.asks()
-        page.sees("Dice asks for an accessory now, at: Another program")
+        page.sees("Dice is asking for an accessory. Shown by: Another program")
         self.check("elsewhere")
 
     def test_accessories_and_what_is_asked_of_them(self):
@@ -97,7 +97,7 @@ class Pages(States):
         page.press("Close", "dialog")
         page.sees("Pink Dice", "authorized")
         self.check("accessories")
-        for name, title in (("Rename Pink Dice", "New name"), ("Revoke Dice’s access to Pink Dice", "Take Pink Dice away from Dice?"),
+        for name, title in (("Rename Pink Dice", "New name"), ("Revoke Dice’s access to Pink Dice", "Revoke Dice’s access to Pink Dice?"),
                             ("Remove Pink Dice", "Remove Pink Dice?")):
             page.press(name)
             page.sheet_says(title)
@@ -112,7 +112,7 @@ class Pages(States):
         page.sees("Dice", "com.example.bad", "problem")
         self.check("apps")
         page.press("Why is it not offered? Dice")
-        page.sees("What Dice is offered now", "not offered", "C0:FF:EE:00:00:01")
+        page.sees("Accessories offered to Dice now", "not offered", "C0:FF:EE:00:00:01")
         self.check("explain")
 
     def test_activity(self):
@@ -122,7 +122,7 @@ class Pages(States):
         app.wait_event("accessoryAdded")
         page.press("Close", "dialog")
         page.go("activity")
-        page.sees("Session of Dice", "this page", "granted", "What was done")
+        page.sees("Session of Dice", "this page", "granted", "Audit trail")
         self.check("activity")
 
     def test_policy(self):
@@ -137,7 +137,7 @@ class Pages(States):
         page.sees("in force", "near dice", "the kitchen", "C0:FF:EE:00:00:07")
         self.check("policy")
         rules.write_text("[Picker]\nAllow=com.example.dice;\nAlow=x\n")
-        page.sees("not valid", "gateway.conf, line 3", "Until this is mended")
+        page.sees("invalid", "gateway.conf, line 3", "Until this is fixed")
         self.check("policy-bad")
 
 
@@ -168,8 +168,8 @@ class Runs(States):
         page.wait(lambda: len(page.offers()) == 7, "the offers")
         page.wait(lambda: page.driver.execute_script("return [...document.images].filter(each => each.naturalWidth).length") >= 7, "images")
         self.check("offers")
-        page.press("Is one missing? See why", "dialog")
-        page.sees("Dice waits for your choice.", "Silent")
+        page.press("Accessory missing? See why", "dialog")
+        page.sees("Dice is waiting for your choice.", "Silent")
         self.check("aside")
 
     def test_a_number_to_compare(self):
@@ -184,12 +184,12 @@ class Runs(States):
 
     def test_a_number_to_enter_there(self):
         page, _ = self.picks("Takes")
-        page.sheet_says("Enter this number at the accessory")
+        page.sheet_says("Enter this number on the accessory")
         self.check("display-passkey")
 
     def test_a_pin(self):
         page, _ = self.picks("Legacy")
-        page.sheet_says("Which PIN does the accessory have?")
+        page.sheet_says("What is the accessory’s PIN?")
         self.check("enter-pin")
 
     def test_pairing(self):
@@ -204,9 +204,9 @@ class Runs(States):
 
     def test_naming_and_ready(self):
         page, _ = self.picks("Dice 4F", item("Pink Dice", productImage=PINK_IMAGE, setupOptions=["rename"]))
-        page.sheet_says("What shall Pink Dice be called?")
+        page.sheet_says("What should Pink Dice be called?")
         self.check("renaming")
-        page.press("Keep the name", "dialog")
+        page.press("Keep the current name", "dialog")
         page.sheet_says("Pink Dice is ready to use")
         self.check("done")
 
