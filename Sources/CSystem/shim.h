@@ -145,8 +145,7 @@ static inline int csystem_accept(int descriptor) {
     return accept4(descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-// Makes a number, close-on-exec, stand for what another descriptor stands for; its former file is closed. (dup3; 0
-// on success)
+// Duplicates `other` onto `descriptor`, close-on-exec, and closes its former file. (dup3; 0 on success)
 static inline int csystem_become(int descriptor, int other) {
     return syscall(SYS_dup3, other, descriptor, O_CLOEXEC) == descriptor ? 0 : -1;
 }

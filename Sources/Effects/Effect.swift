@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's effects on the world: every call out, every commit and every change of a file goes through here. In a
-// debug build a test may have them listed, and may have the process end, without any cleanup, before or after one of
-// them (Tests/Kills). In a release build all this is absent.
+// debug build a test may list the effects, and may end the process, without any cleanup, before or after a given effect
+// (Tests/Kills). In a release build all this is absent.
 
 #if DEBUG
     internal import Glibc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What any hop costs, for `make bench`: C that copies bytes, and descriptors with them, between each client of a Unix
+// The cost of a hop, for `make bench`: C that copies bytes, and descriptors with them, between each client of a Unix
 // socket and a connection of its own to the bus. It knows nothing of D-Bus: clients authenticate with the bus, which
 // sees this program's user.
 #define _GNU_SOURCE
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-// One end of a connection, and where goes what comes from it.
+// One end of a connection, and the destination of its data.
 struct end {
     int socket;
     struct end *other;
@@ -65,7 +65,7 @@ static void accept_client(int server, const char *address) {
     for (int side = 0; side < 2; side++) listen_to(ends[side].socket, &ends[side]);
 }
 
-// Whichever has ended: both are. What epoll has fetched may still name them, so they are not freed.
+// The end of one side ends both. Events that epoll has fetched may still refer to them, so they are not freed.
 static void hang_up(struct end *end) {
     close(end->socket);
     close(end->other->socket);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of `make bench` for Wi-Fi: the least that a C program on libdbus does to learn what is in range. For
-// every line on its standard input it has wpa_supplicant scan, waits for the end, reads every access point and walks
-// its properties; then it says how many.
+// The yardstick of `make bench` for Wi-Fi: the least that a C program on libdbus does to list access points. For every
+// line on its standard input it starts a scan of wpa_supplicant, waits for the end, reads every access point and walks
+// its properties; then it prints their number.
 #include "baseline.h"
 #include <dbus/dbus.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the yardsticks of `make bench` have in common.
+// The common part of the yardsticks of `make bench`.
 #ifndef BASELINE_H
 #define BASELINE_H
 #include <dbus/dbus.h>
