@@ -137,7 +137,7 @@ struct Inventory {
         }
         guard let accessory = found.first else { throw .failed("no accessory “\(text)”") }
         guard found.count == 1 else {
-            throw .failed("more than one accessory is called “\(text)”: \(found.map(\.id).joined(separator: ", "))")
+            throw .failed("more than one accessory is named “\(text)”: \(found.map(\.id).joined(separator: ", "))")
         }
         return accessory
     }

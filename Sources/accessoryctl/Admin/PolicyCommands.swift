@@ -103,7 +103,7 @@ struct Policy: ParsableCommand {
             for rule in access.approvals {
                 line("approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI ?? 0) dBm")
             }
-            line("so          \(app) \(access.mayUse ? "may use" : "may not use") \(target.name)")
+            line("result      \(app) \(access.mayUse ? "may use" : "may not use") \(target.name)")
         }
 
         private func line(_ text: String) { StandardOutput.line(StandardOutput.printable(text)) }
