@@ -62,7 +62,7 @@ final class InterfaceLoan {
             guard var record = try journal.read() else { return }
             if record.bus != "", record.bus != bus { record.owner = "" }
             handle(.found(record))
-        } catch { log.error("the record of a joined network cannot be read: \(error)") }
+        } catch { log.error("cannot read the record of a joined network: \(error)") }
     }
 
     func join(_ join: NetworkJoin, completion: @escaping Completion) {
@@ -131,8 +131,8 @@ final class InterfaceLoan {
     @discardableResult
     private func write(_ record: JoinRecord?) -> RadioFailure? {
         do { try journal.write(record) } catch {
-            if record == nil { log.error("the record of the joined network could not be dropped: \(error)") }
-            return RadioFailure(.other, "the record of the joining could not be written: \(error)")
+            if record == nil { log.error("could not delete the record of the joined network: \(error)") }
+            return RadioFailure(.other, "could not store the record of the joined network: \(error)")
         }
         return nil
     }
