@@ -229,7 +229,7 @@ open class CBPeripheral: CBPeer {
     // MARK: -
 
     private static func invalidated(_ call: String) -> String {
-        "\(call) with an attribute that is not the peripheral's (any more)"
+        "\(call) with an attribute that does not, or no longer, belong to the peripheral"
     }
 
     private func request(_ call: String, _ body: @escaping @Sendable (AttributeRequests) -> Void) {

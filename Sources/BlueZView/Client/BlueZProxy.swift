@@ -289,7 +289,7 @@ final class BlueZProxy {
             case .held:
                 self.observer?.clientNeedsChanged()
                 self.reply(to: call, [])
-            case .broken: onBroken(.bluez(.failed, "the link broke at once"))
+            case .broken: onBroken(.bluez(.failed, "the link dropped immediately"))
             default: self.refuse(call, .unknownObject(device))
             }
         }
