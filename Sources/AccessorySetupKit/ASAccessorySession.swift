@@ -60,7 +60,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     // MARK: Life
 
     /// Begins the session. The first event is ``ASAccessoryEventType/activated``, or
-    /// ``ASAccessoryEventType/invalidated`` with the error ``ASError/Code/activationFailed`` (no manifest fits this
+    /// ``ASAccessoryEventType/invalidated`` with the error ``ASError/Code/activationFailed`` (no manifest matches this
     /// program; the message says which file would) or ``ASError/Code/connectionFailed`` (the bus or the daemon cannot
     /// be reached).
     ///

@@ -24,7 +24,7 @@ public struct ASError: CustomNSError, Hashable, Sendable {
         case success = 0
         /// A failure without a code of its own; the message has the known details.
         case unknown = 1
-        /// The session was not activated. On Linux mostly: no manifest fits the calling program.
+        /// The session was not activated. On Linux mostly: no manifest matches the calling program.
         case activationFailed = 100
         /// The daemon or the bus cannot be reached or went away, or the link to the accessory failed.
         case connectionFailed = 150

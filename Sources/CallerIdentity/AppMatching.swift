@@ -19,7 +19,7 @@ public enum AppMatching {
         case unit
         /// Weak, as a process may have set it itself: only for the users in the manifest.
         case flatpak = "Flatpak"
-        case chosenLabel = "security label that it may have chosen"
+        case chosenLabel = "possibly self-chosen security label"
         /// Weak: every process of that user that runs the program is the app.
         case executable
     }
@@ -44,18 +44,18 @@ public enum AppMatching {
         let (fitting, basis) = fitting(caller, in: store)
         guard fitting.count <= 1 else {
             let files = fitting.map(\.source).sorted().joined(separator: ", ")
-            throw IdentityFailure(description: "seen as \(seen): more than one manifest fits: \(files)")
+            throw IdentityFailure(description: "identified as \(seen): more than one manifest matches: \(files)")
         }
         guard let app = fitting.first else {
             let directory = store.directories.last ?? ""
             let isNamed = !unrestricted(caller, in: store).isEmpty
             let weakness =
                 isNamed
-                ? "; a manifest names it without User=, and identities that a process can set itself count only for users named there"
+                ? "; a manifest names it without User=, but identities that a process can set itself count only for the users in User="
                 : ""
-            let would = "a file \(directory)/ID.conf with \(line(for: caller)) would"
+            let would = "a manifest \(directory)/ID.conf with \(line(for: caller)) would match"
             throw IdentityFailure(
-                description: "seen as \(seen): no manifest fits\(weakness); \(would)\(obstacle(for: caller))")
+                description: "identified as \(seen): no manifest matches\(weakness); \(would)\(obstacle(for: caller))")
         }
         return Match(app: app, basis: basis)
     }
@@ -63,12 +63,12 @@ public enum AppMatching {
     /// The missing permission of the daemon, if any.
     private static func obstacle(for caller: Caller) -> String {
         if caller.isOpaque {
-            return "; its executable could not be read: the daemon may not look into other users' processes, and goes by "
-                + "Executable= only with the drop-in identify-by-executable.conf, by Flatpak= with identify-by-flatpak.conf "
-                + "besides, see accessory-setup-manifest(5)"
+            return "; its executable could not be read: the daemon may not inspect other users' processes, and supports "
+                + "Executable= only with the drop-in identify-by-executable.conf, and Flatpak= only with identify-by-flatpak.conf "
+                + "in addition, see accessory-setup-manifest(5)"
         }
         if caller.isInUnreadableFlatpak {
-            return "; the daemon may not read which Flatpak it is in, and goes by Flatpak= only with the drop-in "
+            return "; the daemon may not read its Flatpak, and supports Flatpak= only with the drop-in "
                 + "identify-by-flatpak.conf, see accessory-setup-manifest(5)"
         }
         return ""

@@ -109,4 +109,4 @@ class Asking(APITest):
     def test_a_program_that_is_no_app(self):
         self.world.declare("dice")
         self.world.restart_daemon()
-        self.assertEnds(self.ask(ITEM), 1, "no manifest fits")
+        self.assertEnds(self.ask(ITEM), 1, "no manifest matches")

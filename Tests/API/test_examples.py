@@ -50,7 +50,7 @@ class Examples(APITest):
         example = Program(program, environment={"DBUS_SYSTEM_BUS_ADDRESS": self.world.bus.address})
         self.addCleanup(example.stop, signal.SIGKILL)
         self.assertEqual(example.wait_end(), 1)
-        self.assertIn("no manifest fits", "\n".join(example.lines))
+        self.assertIn("no manifest matches", "\n".join(example.lines))
 
     def test_dice(self):
         """The dice app: add with a name, list, rolls, rename, remove."""

@@ -29,7 +29,7 @@ class Identities(APITest):
         status, lines = ctl("whoami", "--apps", directory, "--pid", os.getpid())
         self.assertEqual(status, 1)
         self.assertIn(f"uid 0, executable {os.path.realpath(sys.executable)}", lines[0])
-        self.assertIn("no manifest fits", lines[1])
+        self.assertIn("no manifest matches", lines[1])
         self.world.declare("python", Executable=os.path.realpath(sys.executable))
         status, lines = ctl("whoami", "--apps", directory, "--pid", os.getpid())
         self.assertEqual((status, lines[1].split(",")[0]), (0, "identified as com.example.python by its executable"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is which app: manifests, their mistakes, and callers that no manifest fits."""
+"""Who is which app: manifests, their mistakes, and callers that no manifest matches."""
 
 import os
 import re

@@ -107,7 +107,7 @@ class WithTheRightToLook(Unprivileged):
         self.world.declare("python", Executable=os.path.realpath("/usr/bin/python3"))
         wait(lambda: "/session/" in self.world.seen_from(self.world.directory), 20, "the manifest to be read", also_every=0.1)
         said = self.world.seen_from(root)
-        for each in ("no manifest fits", "Flatpak unreadable", "identify-by-flatpak.conf"):
+        for each in ("no manifest matches", "Flatpak unreadable", "identify-by-flatpak.conf"):
             self.assertIn(each, said)
 
 

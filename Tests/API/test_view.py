@@ -266,7 +266,7 @@ class Session(ViewTest):
 
     def test_who_is_no_app_is_told_why(self):
         view = View(self.world, "stranger")
-        self.assertFails(error("ActivationFailed"), view.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}), says=["no manifest fits"])
+        self.assertFails(error("ActivationFailed"), view.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}), says=["no manifest matches"])
         self.assertEqual(view.paths("accessory"), [])
 
     def test_root_is_nobody_over_the_view(self):

@@ -146,7 +146,7 @@ import Testing
         let events = session.begin()
         let event = try await events.wait(for: .invalidated)
         #expect(ASError.activationFailed ~= (event.error ?? ASError(.success)))
-        #expect(event.error?.localizedDescription.contains("no manifest fits") == true)
+        #expect(event.error?.localizedDescription.contains("no manifest matches") == true)
         #expect(events.types == [.invalidated])
     }
 

@@ -137,7 +137,7 @@ private let good = """
             caller(executable: "/bin/sh", unit: "other.service"),
         ] {
             #expect { try AppMatching.match(stranger, in: store) } throws: {
-                "\($0)".contains("no manifest fits") && "\($0)".contains("uid")
+                "\($0)".contains("no manifest matches") && "\($0)".contains("uid")
             }
         }
     }

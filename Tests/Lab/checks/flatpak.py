@@ -59,7 +59,7 @@ def it_is_nobody_while_the_daemon_may_not_look(machine):
     terminal = Terminal(machine, PERSON)
     look_by(machine)
     session = create_session(terminal, APP)
-    expect("no manifest fits" in session and "the daemon may not look" in session, f"it is told {session}")
+    expect("no manifest matches" in session and "the daemon may not inspect" in session, f"it is told {session}")
     # The sandbox' information is its user's alone to read.
     look_by(machine, EXECUTABLE)
     session = create_session(terminal, APP)
@@ -112,7 +112,7 @@ def nobody_else_is_taken_for_it(machine):
     }
     for name, (where, app, known) in others.items():
         session = create_session(where, app)
-        expect("no manifest fits" in session and known in session, f"{name} is told {session}")
+        expect("no manifest matches" in session and known in session, f"{name} is told {session}")
         sees = seen(where, app)
         expect(sees == set(), f"{name} sees {sees}")
     # Later checks have the daemon as it is installed.
