@@ -6,30 +6,50 @@ internal import AccessoryBus
 internal import DBusKit
 
 final class SessionClient {
+    private typealias Event = (type: String, details: EventDetails)
+
+    /// The daemon's session.
+    private enum Phase {
+        /// Asked for; not wanted once the app has ended its own.
+        case opening(isWanted: Bool)
+        /// Made by the daemon with this unique name.
+        case open(daemon: String, ObjectPath)
+    }
+
+    private enum Delivery {
+        /// Events wait for the list of accessories.
+        case loading([Event])
+        case atOnce
+        /// The end of a picker came before the answer to its request. It waits with all events since: the completion
+        /// has to come first.
+        case early([Event])
+    }
+
+    /// A request that shows a picker.
+    private enum PickerRequest: Equatable {
+        /// Without an answer; not wanted once its task is cancelled.
+        case asked(isWanted: Bool)
+        /// Done when the picker is.
+        case accepted(ObjectPath)
+    }
+
     private let core: SessionCore
     private let connection: Connection
     private let onEnd: () -> Void
-    /// The unique name of the daemon that made the session; nil before.
-    private(set) var daemon: String?
-    private var session: ObjectPath = "/"
+    private var phase = Phase.opening(isWanted: true)
     private var subscriptions: [Subscription] = []
     private var calls: [PendingCall] = []
-    /// Events that came before the list of accessories; nil once it is there.
-    private var held: [(type: String, details: EventDetails)]? = []
+    private var delivery = Delivery.loading([])
     /// The known properties of the app's accessories.
     private var properties: [ObjectPath: AccessoryProperties] = [:]
     /// Accessories whose network the machine is on.
     private var joined: Set<ObjectPath> = []
-    /// Who waits for the end of which picker.
-    private var pickers: [ObjectPath: Int] = [:]
-    /// Requests for a picker without an answer.
-    private var asked: Set<Int> = []
-    /// The end of a picker that came before the answer to its request, and all events since: the completion has to come
-    /// first.
-    private var early: [(type: String, details: EventDetails)] = []
-    /// Requests without an answer whose pickers are not wanted any more.
-    private var unwanted: Set<Int> = []
-    private var isClosing = false
+    /// By their tokens.
+    private var pickers: [Int: PickerRequest] = [:]
+
+    /// The unique name of the daemon that made the session; nil before.
+    var daemon: String? { if case .open(let daemon, _) = phase { daemon } else { nil } }
+    private var session: ObjectPath { if case .open(_, let session) = phase { session } else { "/" } }
 
     /// - Parameter onEnd: called once, when the session is over.
     init(_ core: SessionCore, on connection: Connection, onEnd: @escaping () -> Void) {
@@ -58,13 +78,13 @@ final class SessionClient {
             guard let daemon = reply.sender, let session = try reply.arguments().first?.objectPathValue else {
                 throw BusError.failed("CreateSession returned no session")
             }
-            self.daemon = daemon
-            self.session = session
+            let isWanted = if case .opening(isWanted: false) = phase { false } else { true }
+            phase = .open(daemon: daemon, session)
             listen(to: daemon)
+            if !isWanted { return close() }
         } catch {
             return failActivation(error)
         }
-        if isClosing { return close() }
         call(session, AccessoryBus.session, "Activate") { [weak self] result in
             if case .failure(let error) = result { self?.failActivation(error) }
         }
@@ -124,8 +144,8 @@ final class SessionClient {
             if !network.interface.isEmpty { joined.insert(path) }
         }
         let accessories = listed.accessories.compactMap { path in properties[path].map { ASAccessory(path, $0) } }
-        let events = held ?? []
-        held = nil
+        guard case .loading(let events) = delivery else { return }
+        delivery = .atOnce
         for (type, details) in events {
             if type == "activated" { deliver(type, details, accessories: accessories) } else { receive(type, details) }
         }
@@ -141,12 +161,10 @@ final class SessionClient {
     // MARK: Events
 
     private func receive(_ type: String, _ details: EventDetails) {
-        if held != nil, type != "invalidated" {
-            held?.append((type, details))
-        } else if !early.isEmpty, type != "invalidated" {
-            early.append((type, details))
-        } else {
-            deliver(type, details, accessories: nil)
+        switch delivery {
+        case .loading(let events) where type != "invalidated": delivery = .loading(events + [(type, details)])
+        case .early(let events) where type != "invalidated": delivery = .early(events + [(type, details)])
+        default: deliver(type, details, accessories: nil)
         }
     }
 
@@ -164,10 +182,11 @@ final class SessionClient {
         }
         if event.eventType == .pickerDidDismiss, let picker = details.picker {
             // The completion comes first, so that an app takes no success for a cancellation.
-            if let token = pickers.removeValue(forKey: picker) {
+            if let token = pickers.first(where: { $0.value == .accepted(picker) })?.key {
+                pickers[token] = nil
                 core.finish(token, error)
-            } else if !asked.isEmpty {
-                early.append((type, details))
+            } else if pickers.values.contains(where: { if case .asked = $0 { true } else { false } }) {
+                delivery = .early([(type, details)])
                 return
             }
         }
@@ -175,7 +194,8 @@ final class SessionClient {
     }
 
     private func changed(_ path: ObjectPath, _ changes: [String: DBusValue]) {
-        guard held == nil, var accessory = properties[path] else { return }
+        if case .loading = delivery { return }
+        guard var accessory = properties[path] else { return }
         accessory.update(wire: changes)
         properties[path] = accessory
         core.refresh(ASAccessory(path, accessory))
@@ -213,41 +233,44 @@ final class SessionClient {
     ///
     /// - Parameter showsPicker: the answer is a picker's path, and the request is done when that picker is.
     func request(_ token: Int, _ member: String, _ arguments: [DBusValue], showsPicker: Bool) {
-        if showsPicker { asked.insert(token) }
+        if showsPicker { pickers[token] = .asked(isWanted: true) }
         call(session, AccessoryBus.session, member, arguments) { [weak self] result in
             guard let self else { return }
+            let wasWanted = self.pickers.removeValue(forKey: token) != .asked(isWanted: false)
             switch result {
             case .failure(let error): self.core.finish(token, ASError(error))
-            case .success(let values) where showsPicker: self.accepted(token, values.first?.objectPathValue ?? "/")
-            case .success: self.core.finish(token, nil)
+            case .success(let values):
+                // "/" is done without a picker.
+                if showsPicker, let picker = values.first?.objectPathValue, picker != "/" {
+                    self.accepted(token, picker, isWanted: wasWanted)
+                } else {
+                    self.core.finish(token, nil)
+                }
             }
-            if showsPicker { self.answered(token) }
+            // The end of a picker that waited for this answer can now be reported.
+            guard showsPicker, case .early(let events) = self.delivery else { return }
+            self.delivery = .atOnce
+            for (type, details) in events { self.receive(type, details) }
         }
     }
 
-    private func accepted(_ token: Int, _ picker: ObjectPath) {
-        // Done without a request to the daemon.
-        if picker.rawValue == "/" { return core.finish(token, nil) }
-        pickers[picker] = token
-        let hasEnded = early.contains { $0.type == "pickerDidDismiss" && $0.details.picker == picker }
-        if unwanted.contains(token), !hasEnded { cancelPicker() }
-    }
-
-    /// Handles an answer: the end of a picker that waited for it can now be reported.
-    private func answered(_ token: Int) {
-        asked.remove(token)
-        unwanted.remove(token)
-        let events = early
-        early = []
-        for (type, details) in events { receive(type, details) }
+    private func accepted(_ token: Int, _ picker: ObjectPath, isWanted: Bool) {
+        pickers[token] = .accepted(picker)
+        guard !isWanted else { return }
+        if case .early(let events) = delivery,
+            events.contains(where: { $0.type == "pickerDidDismiss" && $0.details.picker == picker })
+        {
+            return
+        }
+        cancelPicker()
     }
 
     /// Dismisses the picker of a cancelled request. The request is done when the picker is, as always.
     func giveUp(_ token: Int) {
-        if asked.contains(token) {
-            unwanted.insert(token)
-        } else if pickers.values.contains(token) {
-            cancelPicker()
+        switch pickers[token] {
+        case .asked: pickers[token] = .asked(isWanted: false)
+        case .accepted: cancelPicker()
+        case nil: break
         }
     }
 
@@ -279,8 +302,7 @@ final class SessionClient {
     /// Ends the daemon's session after the app has invalidated or released its own. A session that the daemon is still
     /// making is ended once it is made, lest it stay behind.
     func close() {
-        isClosing = true
-        guard daemon != nil else { return }
+        guard case .open = phase else { return phase = .opening(isWanted: false) }
         call(session, AccessoryBus.session, "Invalidate") { _ in }
         finish()
     }
