@@ -1,155 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a descriptor (Docs/Interfaces/Session.md), a row for each: how it is read and how it is written, beside
-// each other. A new key is a row here; Docs/Contributing.md lists the other files.
+// The keys of a descriptor (Docs/Interfaces/Session.md), a row for each. A new key is a row here; Docs/Contributing.md
+// lists the other files.
 
 public import AccessoryModel
 public import DBusKit
 
 extension DiscoveryDescriptor {
     /// The descriptor with the session API's keys, `a{sv}`.
-    public var wire: DBusValue { .vardict(DescriptorKeys.encode(self)) }
+    public var wire: DBusValue { DescriptorKeys(self).wire }
+    /// The same without its type.
+    var keys: [String: DBusValue] { wire.vardictValue ?? [:] }
 }
 
-enum DescriptorKeys {
-    /// One key, or two that belong together.
-    private struct Row: Sendable {
-        let read: @Sendable (inout KeyedValues, inout DiscoveryDescriptor) throws(BusError) -> Void
-        let write: @Sendable (DiscoveryDescriptor) -> [String: DBusValue?]
+/// A descriptor as an app writes it: a service may be no UUID, and data may not fit its mask.
+public struct DescriptorKeys: WireRecord, Hashable {
+    /// All other traits; without service and data.
+    public var traits = DiscoveryDescriptor()
+    /// `DiscoveryDescriptor.serviceUUID`.
+    public var serviceUUID: UUIDText?
+    /// `DiscoveryDescriptor.manufacturerData`.
+    public var manufacturerData = BlobAndMask()
+    /// `DiscoveryDescriptor.serviceData`.
+    public var serviceData = BlobAndMask()
 
-        init(
-            _ read: @escaping @Sendable (inout KeyedValues, inout DiscoveryDescriptor) throws(BusError) -> Void,
-            _ write: @escaping @Sendable (DiscoveryDescriptor) -> [String: DBusValue?]
-        ) {
-            self.read = read
-            self.write = write
-        }
+    public init() {}
+    public static let recordName = "descriptor"
+    public static let table = WireTable<Self>(traitRows + dataRows)
+    private static let traitRows: [WireTable<Self>.Field] = [
+        .init("bluetoothCompanyIdentifier", \.traits.companyIdentifier, .company),
+        .init("bluetoothServiceUUID", \.serviceUUID, .uuid),
+        .init("bluetoothNameSubstring", \.traits.nameSubstring, .text),
+        .init("bluetoothNameSubstringCompareOptions", \.traits.nameCompareOptions, .words),
+        .init("bluetoothRange", \.traits.range, WireType.choice.leftOut(where: .default)),
+        .init("ssid", \.traits.ssid, .bytesOrText),
+        .init("ssidPrefix", \.traits.ssidPrefix, .bytesOrText), .init("supportedOptions", \.traits.supportedOptions, .words),
+        .init("wifiAwareServiceName", \.traits.aware.serviceName, .text),
+        .init("wifiAwareServiceRole", \.traits.aware.serviceRole, .choice),
+        .init("wifiAwareModelNameMatch", \.traits.aware.modelName, .match),
+        .init("wifiAwareVendorNameMatch", \.traits.aware.vendorName, .match),
+    ]
+    private static let dataRows: [WireTable<Self>.Field] = [
+        .init(manufacturer + "Blob", \.manufacturerData.blob, .bytes),
+        .init(manufacturer + "Mask", \.manufacturerData.mask, .bytes),
+        .init(service + "Blob", \.serviceData.blob, .bytes), .init(service + "Mask", \.serviceData.mask, .bytes),
+    ]
+    private static let manufacturer = "bluetoothManufacturerData"
+    private static let service = "bluetoothServiceData"
+
+    init(_ descriptor: DiscoveryDescriptor) {
+        traits = descriptor
+        (traits.serviceUUID, traits.manufacturerData, traits.serviceData) = (nil, nil, nil)
+        serviceUUID = descriptor.serviceUUID.map { UUIDText($0.description) }
+        manufacturerData = BlobAndMask(blob: descriptor.manufacturerData?.blob, mask: descriptor.manufacturerData?.mask)
+        serviceData = BlobAndMask(blob: descriptor.serviceData?.blob, mask: descriptor.serviceData?.mask)
     }
+}
 
-    /// - Throws: `InvalidRequest` for a wrong type, or a value that no descriptor can have.
-    static func decode(_ keys: inout KeyedValues) throws(BusError) -> DiscoveryDescriptor {
-        var descriptor = DiscoveryDescriptor()
-        for row in rows { try row.read(&keys, &descriptor) }
+extension DescriptorKeys: WireRequest {
+    func checked() throws(WireProblem) -> DiscoveryDescriptor {
+        var descriptor = traits
+        descriptor.serviceUUID = serviceUUID?.value
+        descriptor.manufacturerData = try manufacturerData.checked(Self.manufacturer)
+        descriptor.serviceData = try serviceData.checked(Self.service)
         return descriptor
     }
+}
 
-    /// The keys that are set.
-    static func encode(_ descriptor: DiscoveryDescriptor) -> [String: DBusValue] {
-        var values: [String: DBusValue] = [:]
-        for row in rows {
-            for (key, value) in row.write(descriptor) { values[key] = value }
-        }
-        return values
+/// The text of a UUID, or any other; equal to the same UUID in another form.
+public struct UUIDText: Hashable, Sendable {
+    /// As it was given.
+    public let text: String
+    let value: BluetoothUUID?
+
+    /// Stores its argument.
+    public init(_ text: String) {
+        self.text = text
+        value = BluetoothUUID(text)
     }
 
-    private static let rows: [Row] =
-        [
-            Row(
-                { keys, descriptor throws(BusError) in
-                    descriptor.companyIdentifier = try keys.number("bluetoothCompanyIdentifier", UInt16.self, "q")
-                        .map { CompanyIdentifier($0) }
-                }, { ["bluetoothCompanyIdentifier": $0.companyIdentifier.map { .uint16($0.value) }] }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    guard let text = try keys.string("bluetoothServiceUUID") else { return }
-                    guard let uuid = BluetoothUUID(text) else {
-                        throw .invalid(keys.name("bluetoothServiceUUID"), text, "not a UUID of 16, 32 or 128 bits")
-                    }
-                    descriptor.serviceUUID = uuid
-                }, { ["bluetoothServiceUUID": $0.serviceUUID.map { .string($0.description) }] }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    descriptor.manufacturerData = try maskedData(&keys, "bluetoothManufacturerData")
-                }, { maskedData($0.manufacturerData, "bluetoothManufacturerData") }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    descriptor.serviceData = try maskedData(&keys, "bluetoothServiceData")
-                }, { maskedData($0.serviceData, "bluetoothServiceData") }),
-            Row(
-                { keys, descriptor throws(BusError) in descriptor.nameSubstring = try keys.string("bluetoothNameSubstring") },
-                { ["bluetoothNameSubstring": $0.nameSubstring.map { .string($0) }] }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    descriptor.nameCompareOptions = try keys.options(
-                        "bluetoothNameSubstringCompareOptions", CompareOptions.names)
-                }, { ["bluetoothNameSubstringCompareOptions": words($0.nameCompareOptions, CompareOptions.names)] }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    descriptor.range = try keys.word("bluetoothRange", [.default, .immediate]) ?? .default
-                }, { ["bluetoothRange": $0.range == .default ? nil : .string($0.range.rawValue)] }),
-            Row(
-                { keys, descriptor throws(BusError) in descriptor.ssid = try keys.bytesOrText("ssid") },
-                { ["ssid": $0.ssid.map { .bytes($0) }] }),
-            Row(
-                { keys, descriptor throws(BusError) in descriptor.ssidPrefix = try keys.bytesOrText("ssidPrefix") },
-                { ["ssidPrefix": $0.ssidPrefix.map { .bytes($0) }] }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    descriptor.supportedOptions = try keys.options("supportedOptions", SupportOptions.names)
-                }, { ["supportedOptions": words($0.supportedOptions, SupportOptions.names)] }),
-            Row(
-                { keys, descriptor throws(BusError) in
-                    var aware = WiFiAware()
-                    aware.serviceName = try keys.string("wifiAwareServiceName")
-                    aware.serviceRole = try keys.word("wifiAwareServiceRole", [.subscriber, .publisher])
-                    aware.modelName = try match(&keys, "wifiAwareModelNameMatch")
-                    aware.vendorName = try match(&keys, "wifiAwareVendorNameMatch")
-                    descriptor.wifiAware = aware == WiFiAware() ? nil : aware
-                },
-                {
-                    [
-                        "wifiAwareServiceName": ($0.wifiAware?.serviceName).map { .string($0) },
-                        "wifiAwareServiceRole": ($0.wifiAware?.serviceRole).map { .string($0.rawValue) },
-                        "wifiAwareModelNameMatch": ($0.wifiAware?.modelName).map(match),
-                        "wifiAwareVendorNameMatch": ($0.wifiAware?.vendorName).map(match),
-                    ]
-                }),
-        ]
+    public static func == (left: Self, right: Self) -> Bool { left.value == right.value }
+    public func hash(into hasher: inout Hasher) { hasher.combine(value) }
+}
 
-    // MARK: Blob and mask
+/// `MaskedData` that may lack a part, or have parts that do not fit.
+public struct BlobAndMask: Hashable, Sendable {
+    /// `MaskedData.blob`.
+    public var blob: [UInt8]?
+    /// `MaskedData.mask`.
+    public var mask: [UInt8]?
 
-    private static func maskedData(_ keys: inout KeyedValues, _ prefix: String) throws(BusError) -> MaskedData? {
-        let blob = try keys.bytes(prefix + "Blob")
-        let mask = try keys.bytes(prefix + "Mask")
+    fileprivate func checked(_ key: String) throws(WireProblem) -> MaskedData? {
         guard blob != nil || mask != nil else { return nil }
-        guard let blob else { throw .invalid(keys.name(prefix + "Mask"), Hex.text(mask ?? []), "needs \(prefix)Blob") }
-        guard let mask else { throw .invalid(keys.name(prefix + "Blob"), Hex.text(blob), "needs \(prefix)Mask") }
+        guard let blob else { throw WireProblem(Hex.text(mask ?? []), "needs \(key)Blob", at: key + "Mask") }
+        guard let mask else { throw WireProblem(Hex.text(blob), "needs \(key)Mask", at: key + "Blob") }
         do {
             return try MaskedData(blob: blob, mask: mask)
         } catch {
             switch error {
-            case .empty: throw .invalid(keys.name(prefix + "Blob"), "[]", "is empty")
+            case .empty: throw WireProblem("[]", "is empty", at: key + "Blob")
             case .lengthsDiffer:
-                throw .invalid(keys.name(prefix + "Mask"), "\(mask.count) bytes", "the blob has \(blob.count) bytes")
+                throw WireProblem("\(mask.count) bytes", "the blob has \(blob.count) bytes", at: key + "Mask")
             case .blobBitOutsideMask(let index):
-                throw .invalid(
-                    keys.name(prefix + "Blob"), Hex.text(blob), "byte \(index) has a bit outside the mask and can never match")
+                throw WireProblem(
+                    Hex.text(blob), "byte \(index) has a bit outside the mask and can never match", at: key + "Blob")
             }
         }
     }
+}
 
-    private static func maskedData(_ data: MaskedData?, _ prefix: String) -> [String: DBusValue?] {
-        [prefix + "Blob": data.map { .bytes($0.blob) }, prefix + "Mask": data.map { .bytes($0.mask) }]
-    }
+extension WireType<CompanyIdentifier> {
+    fileprivate static var company: Self { WireType<UInt16>.uint16.converted({ CompanyIdentifier($0) }, \.value) }
+}
 
-    // MARK: Options and comparisons
-
-    /// The names of the options that are set; nil for none.
-    private static func words<Options: OptionSet>(_ options: Options, _ names: [(String, Options)]) -> DBusValue?
-    where Options.Element == Options {
-        let words = names.filter { options.contains($0.1) }.map(\.0)
-        return words.isEmpty ? nil : .strings(words)
-    }
-
-    private static func match(_ keys: inout KeyedValues, _ key: String) throws(BusError) -> WiFiAware.Match? {
-        guard let value = keys.take(key) else { return nil }
-        guard let fields = value.structureValue, fields.count == 2, let text = fields[0].stringValue else {
-            throw keys.wrongType(key, value, "(sas)")
-        }
-        var inner = try KeyedValues(.vardict(["options": fields[1]]), keys.name(key))
-        return WiFiAware.Match(string: text, options: try inner.options("options", CompareOptions.names))
-    }
-
-    private static func match(_ match: WiFiAware.Match) -> DBusValue {
-        .structure([.string(match.string), words(match.options, CompareOptions.names) ?? .strings([])])
+extension WireType<UUIDText> {
+    fileprivate static var uuid: Self {
+        WireType<String>.text.refusing {
+            BluetoothUUID($0) == nil ? WireProblem($0, "not a UUID of 16, 32 or 128 bits") : nil
+        }.converted({ UUIDText($0).value == nil ? nil : UUIDText($0) }, \.text)
     }
 }

@@ -43,7 +43,7 @@ public struct GrantProperties: WireRecord {
         isEnabled = grant.isEnabled
         ssid = grant.terms.ssid?.bytes ?? []
         networkName = grant.terms.ssid?.description ?? ""
-        descriptor = DescriptorKeys.encode(grant.terms.descriptor)
+        descriptor = grant.terms.descriptor.keys
         created = Int(grant.created)
         lastUsed = Int(grant.lastUsed ?? 0)
     }
@@ -106,7 +106,7 @@ public struct AccessoryProperties: WireRecord {
         bridgingIdentifier = terms.classicAddress?.bytes ?? []
         ssid = terms.ssid?.bytes ?? []
         awareDevice = terms.awareDevice ?? 0
-        descriptor = DescriptorKeys.encode(terms.descriptor)
+        descriptor = terms.descriptor.keys
         self.device = (granted.address == nil ? nil : device) ?? "/"
         address = granted.accessory.address?.description ?? ""
         adapter = granted.accessory.adapter?.description ?? ""
@@ -118,7 +118,7 @@ public struct AccessoryProperties: WireRecord {
         displayName = discovered.item.name
         bluetoothIdentifier = discovered.advertisement == nil ? "" : discovered.identifier.rawValue
         ssid = discovered.network?.ssid.bytes ?? []
-        descriptor = DescriptorKeys.encode(discovered.item.descriptor)
+        descriptor = discovered.item.descriptor.keys
     }
 }
 
@@ -256,6 +256,13 @@ extension AccessoryBus {
         rows(PickerOffer.self), rows(PickerPrompt.self), rows(PickerProgramEntry.self), rows(AdapterEntry.self),
         rows(PolicyRuleEntry.self), rows(PolicyProblemEntry.self), rows(AuditLine.self), rows(ExplainedDeviceEntry.self),
         rows(AccessExplanation.self), rows(AccessExplanation.Denial.self), rows(AdvertisementEntry.self), rows(EventDetails.self),
+    ]
+
+    /// The rows of the dictionaries of requests, by their names.
+    public static let requests: [(name: String, rows: [WireRow])] = [
+        rows(ItemKeys.self), rows(DiscoveredItemKeys.self), rows(DescriptorKeys.self), rows(PickerSettings.self),
+        rows(AuthorizationKeys.self), rows(RenameKeys.self), rows(JoinOptions.self), rows(PickerCapabilities.self),
+        rows(AnswerKeys.self),
     ]
 
     private static func rows<Record: WireRecord>(_ type: Record.Type) -> (name: String, rows: [WireRow]) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The face of the daemon as tables: one row for each property of an interface, and for each key of a dictionary, with
 // its type, its readers and its field in a Swift value. The daemon encodes by these rows and compares by them, clients
-// decode by them, and the page for Cockpit is made from them. `FaceTests` holds the rows against the XML.
+// decode by them, and the page for Cockpit is made from them. Requests go the other way by the same rows: clients
+// encode, the daemon decodes and refuses. `FaceTests` holds the rows against the XML.
 
+internal import AccessoryModel
 public import DBusKit
 
 /// A type of D-Bus and the Swift value that stands for it.
@@ -13,15 +15,52 @@ public struct WireType<Value: Equatable & Sendable>: Sendable {
     let encode: @Sendable (Value) -> DBusValue?
     /// nil: the value is of another type.
     let decode: @Sendable (DBusValue) -> Value?
+    /// The types that a request may use, for its error.
+    let wanted: String
+    /// The problem of a value that no request may have, of the right type or not; nil without one.
+    let refuse: @Sendable (DBusValue) -> WireProblem?
 
     init(
         _ signature: Signature, _ shape: WireShape, _ encode: @escaping @Sendable (Value) -> DBusValue?,
-        _ decode: @escaping @Sendable (DBusValue) -> Value?
+        _ decode: @escaping @Sendable (DBusValue) -> Value?, wanted: String? = nil,
+        refuse: @escaping @Sendable (DBusValue) -> WireProblem? = { _ in nil }
     ) {
         self.signature = signature
         self.shape = shape
         self.encode = encode
         self.decode = decode
+        self.wanted = wanted ?? "\(signature)"
+        self.refuse = refuse
+    }
+
+    /// A value of a request.
+    func read(_ value: DBusValue) throws(WireProblem) -> Value {
+        if let problem = refuse(value) { throw problem }
+        guard let result = decode(value) else {
+            throw WireProblem("type \(value.signature)", "must be of type \(wanted)")
+        }
+        return result
+    }
+}
+
+/// The reason why a request is refused.
+struct WireProblem: Error {
+    /// From the dictionary to the value, `descriptor.ssid`; empty for the dictionary itself.
+    private(set) var path: String
+    /// Nil where the problem is that several keys do not go together.
+    let value: String?
+    let reason: String
+
+    init(_ value: (some CustomStringConvertible)?, _ reason: String, at path: String = "") {
+        self.path = path
+        self.value = value?.description
+        self.reason = reason
+    }
+
+    func within(_ key: String) -> WireProblem {
+        var problem = self
+        problem.path = path.isEmpty ? key : "\(key).\(path)"
+        return problem
     }
 }
 
@@ -83,6 +122,7 @@ public struct WireTable<Record: WireRecord>: Sendable {
         let row: WireRow
         let encode: @Sendable (Record) -> DBusValue?
         let decode: @Sendable (inout Record, DBusValue) -> Void
+        let read: @Sendable (inout Record, DBusValue) throws(WireProblem) -> Void
         let differs: @Sendable (Record, Record) -> Bool
 
         /// - Parameters:
@@ -97,6 +137,7 @@ public struct WireTable<Record: WireRecord>: Sendable {
                 standIn: type.encode(Record()[keyPath: path]))
             encode = { type.encode($0[keyPath: path]) }
             decode = { if let value = type.decode($1) { $0[keyPath: path] = value } }
+            read = { record, value throws(WireProblem) in record[keyPath: path] = try type.read(value) }
             differs = { $0[keyPath: path] != $1[keyPath: path] }
         }
 
@@ -104,7 +145,9 @@ public struct WireTable<Record: WireRecord>: Sendable {
         public init<Value>(_ name: String, _ path: any WritableKeyPath<Record, Value?> & Sendable, _ type: WireType<Value>) {
             self.init(
                 name, path,
-                WireType<Value?>(type.signature, type.shape, { $0.flatMap(type.encode) }, { type.decode($0).map(Optional.some) }))
+                WireType<Value?>(
+                    type.signature, type.shape, { $0.flatMap(type.encode) }, { type.decode($0).map(Optional.some) },
+                    wanted: type.wanted, refuse: type.refuse))
         }
     }
 
@@ -155,6 +198,23 @@ extension WireRecord {
         }
     }
 
+    /// A value from a request's dictionary: every key known, every type right, every limit held.
+    init(request value: DBusValue) throws(WireProblem) {
+        guard value.signature == "a{sv}" || value.entries?.isEmpty == true, var rest = value.vardictValue else {
+            throw WireProblem("type \(value.signature)", "must be a dictionary (a{sv})")
+        }
+        guard rest.count <= Limits.dictionaryEntries else {
+            throw WireProblem("\(rest.count) entries", "more than \(Limits.dictionaryEntries)")
+        }
+        self.init()
+        for field in Self.table.fields {
+            guard let value = rest.removeValue(forKey: field.row.name) else { continue }
+            do { try field.read(&self, value) } catch { throw error.within(field.row.name) }
+        }
+        guard let (key, value) = rest.min(by: { $0.key < $1.key }) else { return }
+        throw WireProblem("type \(value.signature)", "unknown key", at: key)
+    }
+
     /// Values from a list of dictionaries; an element of another type is left out.
     public static func list(wire value: DBusValue?) -> [Self] {
         (value?.arrayValue ?? []).compactMap(\.vardictValue).map { Self(wire: $0) }
@@ -168,7 +228,16 @@ extension WireRecord {
 
 extension WireType<String> {
     /// `s`.
-    static var text: Self { Self("s", .text, { .string($0) }, \.stringValue) }
+    static var text: Self {
+        Self(
+            "s", .text, { .string($0) }, \.stringValue,
+            refuse: { value in
+                // By its length alone: a text that is too long is neither examined nor quoted.
+                guard let text = value.stringValue?.utf8, text.count > Limits.textBytes else { return nil }
+                let beginning = String(decoding: text.prefix(40), as: UTF8.self)
+                return WireProblem("\(beginning)…", "\(text.count) bytes, more than \(Limits.textBytes)")
+            })
+    }
 }
 
 extension WireType where Value: RawRepresentable<String> {
@@ -180,7 +249,7 @@ extension WireType<Bool> {
     /// `b`.
     static var truth: Self { Self("b", .truth, { .boolean($0) }, \.booleanValue) }
     /// `b`, left out where it is false.
-    static var flag: Self { Self("b", .truth, { $0 ? .boolean(true) : nil }, \.booleanValue) }
+    static var flag: Self { truth.leftOut(where: false) }
 }
 
 extension WireType<ObjectPath> {
@@ -195,7 +264,22 @@ extension WireType<[ObjectPath]> {
 
 extension WireType<[UInt8]> {
     /// `ay`.
-    static var bytes: Self { Self("ay", .bytes, { .bytes($0) }, \.bytesValue) }
+    static var bytes: Self {
+        Self("ay", .bytes, { .bytes($0) }, \.bytesValue).refusing { bytes in
+            bytes.count <= Limits.dataBytes
+                ? nil : WireProblem("\(bytes.count) bytes", "longer than \(Limits.dataBytes) bytes")
+        }
+    }
+    /// `ay`; a request may have text for its UTF-8 bytes.
+    static var bytesOrText: Self {
+        let type = Self(
+            "ay", .text, { .bytes($0) }, { value in value.stringValue.map { Array($0.utf8) } ?? value.bytesValue },
+            wanted: "ay or s")
+        return type.refusing { bytes in
+            bytes.count <= Limits.textBytes
+                ? nil : WireProblem("\(bytes.count) bytes", "longer than \(Limits.textBytes) bytes")
+        }
+    }
 }
 
 extension WireType<Int> {
@@ -209,10 +293,126 @@ extension WireType<Int> {
     static var seconds: Self { Self("t", .seconds, { .uint64(UInt64(clamping: $0)) }, \.integerValue) }
 }
 
+extension WireType where Value: FixedWidthInteger & UnsignedInteger {
+    /// A number without a sign. Many languages have one type of integer only: any that holds the number is taken.
+    private static func unsigned(_ signature: Signature, _ encode: @escaping @Sendable (Value) -> DBusValue) -> Self {
+        let decode = { @Sendable (value: DBusValue) -> Value? in
+            if case .uint64(let number) = value.unwrapped { return Value(exactly: number) }
+            return value.integerValue.flatMap { Value(exactly: $0) }
+        }
+        return Self(
+            signature, .number, encode, decode, wanted: "\(signature), or another integer",
+            refuse: { value in
+                guard decode(value) == nil else { return nil }
+                let problem = { (number: String) in WireProblem(number, "must be 0 to \(Value.max)") }
+                if case .uint64(let number) = value.unwrapped { return problem("\(number)") }
+                return value.integerValue.map { problem("\($0)") }
+            })
+    }
+}
+
 extension WireType<UInt64> {
     /// `t`.
-    static var uint64: Self {
-        Self("t", .number, { .uint64($0) }, { if case .uint64(let number) = $0.unwrapped { number } else { nil } })
+    static var uint64: Self { unsigned("t") { .uint64($0) } }
+}
+
+extension WireType<UInt32> {
+    /// `u`.
+    static var uint32: Self { unsigned("u") { .uint32($0) } }
+}
+
+extension WireType<UInt16> {
+    /// `q`.
+    static var uint16: Self { unsigned("q") { .uint16($0) } }
+}
+
+extension WireType<Double> {
+    /// `d`, or any integer: seconds within a range, or infinity.
+    static func duration(within range: ClosedRange<Double>) -> Self {
+        Self("d", .number, { .double($0) }, { $0.doubleValue ?? $0.integerValue.map(Double.init) }).refusing { seconds in
+            guard seconds != .infinity, !range.contains(seconds) else { return nil }
+            return WireProblem(seconds, "must be \(range.lowerBound) to \(range.upperBound) seconds, or infinity")
+        }
+    }
+}
+
+extension WireType where Value: RawRepresentable<String> & CaseIterable {
+    /// `s`, one word of an enumeration; a request may have no other.
+    static var choice: Self {
+        Self(
+            word.signature, word.shape, word.encode, word.decode,
+            refuse: { value in
+                if let problem = WireType<String>.text.refuse(value) { return problem }
+                guard word.decode(value) == nil, let text = value.stringValue else { return nil }
+                return WireProblem(text, "must be one of \(Value.allCases.map(\.rawValue).joined(separator: ", "))")
+            })
+    }
+}
+
+extension WireType where Value: NamedOptions {
+    /// `as`, left out where no option is set. A bit without a name goes as its number, so that it is refused rather
+    /// than lost.
+    static var words: Self { someWords.leftOut(where: []) }
+
+    fileprivate static var someWords: Self {
+        Self(
+            "as", .texts,
+            { options in
+                let known = Value.names.filter { options.contains($0.1) }
+                let strange = options.subtracting(Value(known.map(\.1)))
+                return .strings(known.map(\.0) + (strange.isEmpty ? [] : ["\(UInt(bitPattern: strange.rawValue))"]))
+            },
+            { value in
+                value.stringsValue.map { words in Value(Value.names.filter { words.contains($0.0) }.map(\.1)) }
+            },
+            refuse: { value in
+                let strange = value.stringsValue?.first { word in !Value.names.contains { $0.0 == word } }
+                return strange.map {
+                    WireProblem($0, "must be one of \(Value.names.map(\.0).joined(separator: ", "))")
+                }
+            })
+    }
+}
+
+extension WireType<WiFiAware.Match> {
+    /// `(sas)`, a text and the options of its comparison.
+    static var match: Self {
+        let options = WireType<CompareOptions>.someWords
+        @Sendable func fields(_ value: DBusValue) -> (text: String, options: DBusValue)? {
+            guard let fields = value.structureValue, fields.count == 2 else { return nil }
+            return fields[0].stringValue.map { ($0, fields[1]) }
+        }
+        return Self(
+            "(sas)", .texts, { match in options.encode(match.options).map { .structure([.string(match.string), $0]) } },
+            { value in
+                guard let fields = fields(value), let options = options.decode(fields.options) else { return nil }
+                return WiFiAware.Match(string: fields.text, options: options)
+            },
+            refuse: { value in
+                guard let fields = fields(value) else { return nil }
+                do throws(WireProblem) { _ = try options.read(fields.options) } catch { return error.within("options") }
+                return nil
+            })
+    }
+}
+
+extension WireType {
+    /// The same, without one value.
+    func leftOut(where empty: Value) -> Self {
+        Self(signature, shape, { $0 == empty ? nil : encode($0) }, decode, wanted: wanted, refuse: refuse)
+    }
+
+    /// The same, with more values that a request may not have.
+    func refusing(_ problem: @escaping @Sendable (Value) -> WireProblem?) -> Self {
+        Self(signature, shape, encode, decode, wanted: wanted, refuse: { refuse($0) ?? decode($0).flatMap(problem) })
+    }
+
+    /// The same for another Swift type.
+    func converted<Other>(
+        _ decoded: @escaping @Sendable (Value) -> Other?, _ encoded: @escaping @Sendable (Other) -> Value
+    ) -> WireType<Other> {
+        WireType<Other>(
+            signature, shape, { encode(encoded($0)) }, { decode($0).flatMap(decoded) }, wanted: wanted, refuse: refuse)
     }
 }
 
@@ -287,7 +487,12 @@ extension WireType where Value: Collection {
 extension WireType where Value: WireRecord {
     /// `a{sv}` with the rows of another table.
     static var record: Self {
-        Self("a{sv}", .record(Value.recordName), { $0.wire }, { $0.vardictValue.map { Value(wire: $0) } })
+        Self(
+            "a{sv}", .record(Value.recordName), { $0.wire }, { $0.vardictValue.map { Value(wire: $0) } },
+            refuse: { value in
+                do throws(WireProblem) { _ = try Value(request: value) } catch { return error }
+                return nil
+            })
     }
 }
 

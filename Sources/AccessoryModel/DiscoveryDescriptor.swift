@@ -13,7 +13,7 @@ public enum Technology: String, Hashable, Sendable, CaseIterable {
 /// All traits that an accessory must show (`ASDiscoveryDescriptor`).
 public struct DiscoveryDescriptor: Hashable, Sendable {
     /// How near an accessory must be (`ASDiscoveryDescriptor.Range`).
-    public enum Range: String, Hashable, Sendable {
+    public enum Range: String, Hashable, Sendable, CaseIterable {
         case `default`
         case immediate
     }
@@ -58,6 +58,12 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
     /// Whether a network is one that this looks for.
     public func fits(_ network: SSID) -> Bool {
         network.bytes == ssid || ssidPrefix.map { network.bytes.starts(with: $0) } == true
+    }
+
+    /// `wifiAware` with nothing said instead of nil.
+    public var aware: WiFiAware {
+        get { wifiAware ?? WiFiAware() }
+        set { wifiAware = newValue == WiFiAware() ? nil : newValue }
     }
 
     /// The radios that find it.
@@ -106,9 +112,8 @@ public struct MaskedData: Hashable, Sendable {
 /// Wi-Fi Aware traits; validated, and refused where the machine has no Wi-Fi Aware.
 public struct WiFiAware: Hashable, Sendable {
     /// Which side of the service the accessory is on (`ASDiscoveryDescriptor.WiFiAwareServiceRole`). The raw values
-    /// are the
-    /// words of the session API.
-    public enum Role: String, Hashable, Sendable {
+    /// are the words of the session API.
+    public enum Role: String, Hashable, Sendable, CaseIterable {
         /// It looks for the service.
         case subscriber
         /// It offers the service.
@@ -141,8 +146,14 @@ public struct WiFiAware: Hashable, Sendable {
     public init() {}
 }
 
+/// Options with words in the session API.
+public protocol NamedOptions: OptionSet, Hashable, Sendable where RawValue == Int, Element == Self {
+    /// Each option with its word.
+    static var names: [(String, Self)] { get }
+}
+
 /// Abilities of an accessory (`ASAccessory.SupportOptions`; raw values as there).
-public struct SupportOptions: OptionSet, Hashable, Sendable {
+public struct SupportOptions: NamedOptions {
     /// Apple's bits.
     public let rawValue: Int
     /// - Parameter rawValue: Apple's bits.
@@ -154,14 +165,13 @@ public struct SupportOptions: OptionSet, Hashable, Sendable {
     /// It is a keyboard, mouse or the like over Bluetooth Low Energy. Implies pairing.
     public static let hid = SupportOptions(rawValue: 8)
 
-    /// Each option with its word in the session API.
     public static let names: [(String, SupportOptions)] = [
         ("bluetoothPairingLE", .pairingLE), ("bluetoothTransportBridging", .transportBridging), ("bluetoothHID", .hid),
     ]
 }
 
 /// How a name is compared (`NSString.CompareOptions`; raw values as there).
-public struct CompareOptions: OptionSet, Hashable, Sendable {
+public struct CompareOptions: NamedOptions {
     /// Foundation's bits.
     public let rawValue: Int
     /// - Parameter rawValue: Foundation's bits.
@@ -186,7 +196,6 @@ public struct CompareOptions: OptionSet, Hashable, Sendable {
     /// `caseInsensitive` and `anchored` apply.
     public static let regularExpression = CompareOptions(rawValue: 1024)
 
-    /// Each option with its word in the session API.
     public static let names: [(String, CompareOptions)] = [
         ("caseInsensitive", .caseInsensitive), ("literal", .literal), ("backwards", .backwards),
         ("anchored", .anchored), ("numeric", .numeric), ("diacriticInsensitive", .diacriticInsensitive),
@@ -196,7 +205,7 @@ public struct CompareOptions: OptionSet, Hashable, Sendable {
 }
 
 /// The picker's steps around a set-up (`ASPickerDisplayItem.SetupOptions`).
-public struct SetupOptions: OptionSet, Hashable, Sendable {
+public struct SetupOptions: NamedOptions {
     /// Apple's bits.
     public let rawValue: Int
     /// - Parameter rawValue: Apple's bits.
@@ -208,14 +217,13 @@ public struct SetupOptions: OptionSet, Hashable, Sendable {
     /// The picker asks the person to continue in the app once the accessory is set up.
     public static let finishInApp = SetupOptions(rawValue: 4)
 
-    /// Each option with its word in the session API.
     public static let names: [(String, SetupOptions)] = [
         ("rename", .rename), ("confirmAuthorization", .confirmAuthorization), ("finishInApp", .finishInApp),
     ]
 }
 
 /// The parts of an accessory to rename (`ASAccessory.RenameOptions`; raw values as there).
-public struct RenameOptions: OptionSet, Hashable, Sendable {
+public struct RenameOptions: NamedOptions {
     /// Apple's bits.
     public let rawValue: Int
     /// - Parameter rawValue: Apple's bits.
@@ -223,7 +231,6 @@ public struct RenameOptions: OptionSet, Hashable, Sendable {
     /// The SSID along with the display name.
     public static let ssid = RenameOptions(rawValue: 1)
 
-    /// Each option with its word in the session API.
     public static let names: [(String, RenameOptions)] = [("ssid", .ssid)]
 }
 
@@ -372,20 +379,31 @@ public struct ProductImage: Hashable, Sendable {
 
 /// The settings of one picker (`ASPickerDisplaySettings`).
 public struct PickerSettings: Hashable, Sendable {
-    /// Seconds; nil is unbounded.
-    public var discoveryTimeout: Double?
-    /// Nothing is offered before the app names it (`filterDiscoveryResults`, Docs/Rules.md rule 9).
-    public var filtersDiscoveryResults: Bool
-    /// Seconds to wait for a picker program that can show the picker, instead of failing at once; infinity is
-    /// unbounded.
-    public var waitForPicker: Double
+    /// Changes of the picker's behaviour (`ASPickerDisplaySettings.Options`; raw values as there).
+    public struct Options: NamedOptions {
+        /// Apple's bits.
+        public let rawValue: Int
+        /// - Parameter rawValue: Apple's bits.
+        public init(rawValue: Int) { self.rawValue = rawValue }
+        /// Nothing is offered before the app names it (Docs/Rules.md rule 9).
+        public static let filterDiscoveryResults = Options(rawValue: 1)
 
-    /// - Parameters:
-    ///   - discoveryTimeout: seconds, within `Limits.discoveryTimeout`; nil is unbounded.
-    ///   - waitForPicker: seconds, within `Limits.pickerWait`, or infinity.
-    public init(discoveryTimeout: Double? = 30, filtersDiscoveryResults: Bool = false, waitForPicker: Double = 0) {
+        public static let names: [(String, Options)] = [("filterDiscoveryResults", .filterDiscoveryResults)]
+    }
+
+    /// Seconds, within `Limits.discoveryTimeout`; nil is unbounded.
+    public var discoveryTimeout: Double? = 30
+    /// Changes of its behaviour.
+    public var options: Options = []
+    /// Seconds to wait for a picker program that can show the picker, instead of failing at once; within
+    /// `Limits.pickerWait`, or infinity.
+    public var waitForPicker: Double = 0
+
+    /// The defaults.
+    public init() {}
+    /// The default is not to wait.
+    public init(discoveryTimeout: Double?, options: Options = []) {
         self.discoveryTimeout = discoveryTimeout
-        self.filtersDiscoveryResults = filtersDiscoveryResults
-        self.waitForPicker = waitForPicker
+        self.options = options
     }
 }

@@ -2,6 +2,7 @@
 // The entry to the module: a session, which shows pickers, delivers events and manages the app's accessories. The class
 // is a thin shell, safe to use from every thread, around the core that keeps the promises.
 
+internal import AccessoryBus
 internal import DBusKit
 public import Dispatch
 public import Foundation
@@ -222,7 +223,9 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         _ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = [],
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
-        request("RenameAccessory", showsPicker: true, completionHandler) { [.objectPath(accessory.object), renameOptions.wire] }
+        request("RenameAccessory", showsPicker: true, completionHandler) {
+            [.objectPath(accessory.object), renameOptions.keys.wire]
+        }
     }
 
     /// ``renameAccessory(_:options:completionHandler:)`` as an asynchronous function; it returns when the picker is
@@ -314,7 +317,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         request("UpdateAuthorization", showsPicker: true, completionHandler) {
-            [.objectPath(accessory.object), .vardict(descriptor.wireValues)]
+            [.objectPath(accessory.object), descriptor.sent.wire]
         }
     }
 

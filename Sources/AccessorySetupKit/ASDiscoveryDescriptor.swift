@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The traits that an app looks for. Mutable and shared between threads, as Apple's class is: the traits are one value
-// behind a lock.
+// The traits that an app looks for, under Apple's names. Mutable and shared between threads, as Apple's class is: the
+// traits are one value behind a lock, with a table of their keys (AccessoryBus).
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -39,55 +39,36 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
         case publisher = 20
     }
 
-    /// The traits as one value.
-    struct Traits: Hashable, Sendable {
-        var companyIdentifier = ASBluetoothCompanyIdentifier(0)
-        var manufacturerDataBlob: Data?
-        var manufacturerDataMask: Data?
-        var serviceUUID: CBUUID?
-        var serviceDataBlob: Data?
-        var serviceDataMask: Data?
-        var nameSubstring: String?
-        var nameCompareOptions: UInt = 0
-        var range = Range.default
-        var ssid: String?
-        var ssidPrefix: String?
-        var supportedOptions: ASAccessory.SupportOptions = []
-        var wifiAwareServiceName: String?
-        var wifiAwareServiceRole = WiFiAwareServiceRole.subscriber
-        var wifiAwareModelNameMatch: ASPropertyCompareString?
-        var wifiAwareVendorNameMatch: ASPropertyCompareString?
-    }
-
-    private let lock: Mutex<Traits>
+    private let lock: Mutex<DescriptorKeys>
 
     /// A descriptor without traits.
     public override init() {
-        lock = Mutex(Traits())
+        lock = Mutex(DescriptorKeys())
     }
 
-    init(_ traits: Traits) {
-        lock = Mutex(traits)
+    init(_ keys: DescriptorKeys) {
+        lock = Mutex(keys)
     }
 
-    var traits: Traits { lock.withLock { $0 } }
+    private var keys: DescriptorKeys { lock.withLock { $0 } }
+    private var traits: DiscoveryDescriptor { keys.traits }
 
-    func duplicate() -> ASDiscoveryDescriptor { ASDiscoveryDescriptor(traits) }
+    func duplicate() -> ASDiscoveryDescriptor { ASDiscoveryDescriptor(keys) }
 
     /// A copy with the same traits (`NSCopying`).
     open func copy(with zone: NSZone? = nil) -> Any { duplicate() }
 
     /// Equal when all traits are.
     open override func isEqual(_ other: Any?) -> Bool {
-        (other as? ASDiscoveryDescriptor)?.traits == traits
+        (other as? ASDiscoveryDescriptor)?.keys == keys
     }
 
     /// Goes with `isEqual`; changes with the traits.
-    open override var hash: Int { traits.hashValue }
+    open override var hash: Int { keys.hashValue }
 
     /// The traits that are set, in the session API's words.
     open override var description: String {
-        let words = wireValues.map { "\($0.key): \($0.value)" }.sorted()
+        let words = (sent.wire.vardictValue ?? [:]).map { "\($0.key): \($0.value)" }.sorted()
         return "ASDiscoveryDescriptor(\(words.joined(separator: ", ")))"
     }
 
@@ -95,107 +76,107 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
 
     /// The company in the advertised manufacturer data; 0, the default, stands for none.
     open var bluetoothCompanyIdentifier: ASBluetoothCompanyIdentifier {
-        get { traits.companyIdentifier }
-        set { lock.withLock { $0.companyIdentifier = newValue } }
+        get { ASBluetoothCompanyIdentifier(traits.companyIdentifier?.value ?? 0) }
+        set { lock.withLock { $0.traits.companyIdentifier = newValue.rawValue == 0 ? nil : CompanyIdentifier(newValue.rawValue) } }
     }
 
     /// Bytes that the company's manufacturer data begins with. Needs ``bluetoothCompanyIdentifier`` and a
     /// ``bluetoothManufacturerDataMask`` of the same length; a bit outside the mask is refused, as it could match
     /// nothing.
     open var bluetoothManufacturerDataBlob: Data? {
-        get { traits.manufacturerDataBlob }
-        set { lock.withLock { $0.manufacturerDataBlob = newValue } }
+        get { keys.manufacturerData.blob.map { Data($0) } }
+        set { lock.withLock { $0.manufacturerData.blob = newValue.map { [UInt8]($0) } } }
     }
 
     /// Which bits of ``bluetoothManufacturerDataBlob`` count.
     open var bluetoothManufacturerDataMask: Data? {
-        get { traits.manufacturerDataMask }
-        set { lock.withLock { $0.manufacturerDataMask = newValue } }
+        get { keys.manufacturerData.mask.map { Data($0) } }
+        set { lock.withLock { $0.manufacturerData.mask = newValue.map { [UInt8]($0) } } }
     }
 
     /// A service that the accessory advertises, in a list of services or as the key of service data.
     open var bluetoothServiceUUID: CBUUID? {
-        get { traits.serviceUUID }
-        set { lock.withLock { $0.serviceUUID = newValue } }
+        get { keys.serviceUUID.map { CBUUID(wire: $0.text) ?? CBUUID() } }
+        set { lock.withLock { $0.serviceUUID = newValue.map { UUIDText($0.uuidString) } } }
     }
 
     /// Bytes that the service's data begins with. Needs ``bluetoothServiceUUID`` and a ``bluetoothServiceDataMask`` of
     /// the same length; a bit outside the mask is refused, as it could match nothing.
     open var bluetoothServiceDataBlob: Data? {
-        get { traits.serviceDataBlob }
-        set { lock.withLock { $0.serviceDataBlob = newValue } }
+        get { keys.serviceData.blob.map { Data($0) } }
+        set { lock.withLock { $0.serviceData.blob = newValue.map { [UInt8]($0) } } }
     }
 
     /// Which bits of ``bluetoothServiceDataBlob`` count.
     open var bluetoothServiceDataMask: Data? {
-        get { traits.serviceDataMask }
-        set { lock.withLock { $0.serviceDataMask = newValue } }
+        get { keys.serviceData.mask.map { Data($0) } }
+        set { lock.withLock { $0.serviceData.mask = newValue.map { [UInt8]($0) } } }
     }
 
     /// A part of the advertised name.
     open var bluetoothNameSubstring: String? {
         get { traits.nameSubstring }
-        set { lock.withLock { $0.nameSubstring = newValue } }
+        set { lock.withLock { $0.traits.nameSubstring = newValue } }
     }
 
     /// How ``bluetoothNameSubstring`` is compared.
     open var bluetoothNameSubstringCompareOptions: NSString.CompareOptions {
-        get { NSString.CompareOptions(rawValue: traits.nameCompareOptions) }
-        set { lock.withLock { $0.nameCompareOptions = newValue.rawValue } }
+        get { NSString.CompareOptions(traits.nameCompareOptions) }
+        set { lock.withLock { $0.traits.nameCompareOptions = CompareOptions(newValue) } }
     }
 
     /// How near the accessory must be.
     open var bluetoothRange: Range {
-        get { traits.range }
-        set { lock.withLock { $0.range = newValue } }
+        get { traits.range == .immediate ? .immediate : .default }
+        set { lock.withLock { $0.traits.range = newValue == .immediate ? .immediate : .default } }
     }
 
     // MARK: Wi-Fi
 
     /// The name of the accessory's network, 1 to 32 bytes of UTF-8. Not together with ``ssidPrefix``.
     open var ssid: String? {
-        get { traits.ssid }
-        set { lock.withLock { $0.ssid = newValue } }
+        get { traits.ssid.map { String(decoding: $0, as: UTF8.self) } }
+        set { lock.withLock { $0.traits.ssid = newValue.map { Array($0.utf8) } } }
     }
 
     /// The beginning of the network name of the accessory, 1 to 32 bytes of UTF-8. Not together with ``ssid``.
     open var ssidPrefix: String? {
-        get { traits.ssidPrefix }
-        set { lock.withLock { $0.ssidPrefix = newValue } }
+        get { traits.ssidPrefix.map { String(decoding: $0, as: UTF8.self) } }
+        set { lock.withLock { $0.traits.ssidPrefix = newValue.map { Array($0.utf8) } } }
     }
 
     // MARK: Options
 
     /// The capabilities of the accessory.
     open var supportedOptions: ASAccessory.SupportOptions {
-        get { traits.supportedOptions }
-        set { lock.withLock { $0.supportedOptions = newValue } }
+        get { ASAccessory.SupportOptions(rawValue: UInt(bitPattern: traits.supportedOptions.rawValue)) }
+        set { lock.withLock { $0.traits.supportedOptions = SupportOptions(rawValue: Int(bitPattern: newValue.rawValue)) } }
     }
 
     // MARK: Wi-Fi Aware
 
     /// The accessory's Wi-Fi Aware service.
     open var wifiAwareServiceName: String? {
-        get { traits.wifiAwareServiceName }
-        set { lock.withLock { $0.wifiAwareServiceName = newValue } }
+        get { traits.aware.serviceName }
+        set { lock.withLock { $0.traits.aware.serviceName = newValue } }
     }
 
     /// Which side of the service the accessory is; counts only with ``wifiAwareServiceName``.
     open var wifiAwareServiceRole: WiFiAwareServiceRole {
-        get { traits.wifiAwareServiceRole }
-        set { lock.withLock { $0.wifiAwareServiceRole = newValue } }
+        get { traits.aware.serviceRole == .publisher ? .publisher : .subscriber }
+        set { lock.withLock { $0.traits.aware.serviceRole = newValue == .publisher ? .publisher : nil } }
     }
 
     /// The accessory's Wi-Fi Aware model name.
     open var wifiAwareModelNameMatch: ASPropertyCompareString? {
-        get { traits.wifiAwareModelNameMatch }
-        set { lock.withLock { $0.wifiAwareModelNameMatch = newValue } }
+        get { traits.aware.modelName.map(ASPropertyCompareString.init) }
+        set { lock.withLock { $0.traits.aware.modelName = newValue.map(WiFiAware.Match.init) } }
     }
 
     /// The accessory's Wi-Fi Aware vendor name.
     open var wifiAwareVendorNameMatch: ASPropertyCompareString? {
-        get { traits.wifiAwareVendorNameMatch }
-        set { lock.withLock { $0.wifiAwareVendorNameMatch = newValue } }
+        get { traits.aware.vendorName.map(ASPropertyCompareString.init) }
+        set { lock.withLock { $0.traits.aware.vendorName = newValue.map(WiFiAware.Match.init) } }
     }
 }
 
@@ -247,61 +228,37 @@ open class ASPropertyCompareString: NSObject, @unchecked Sendable {
 
 extension ASDiscoveryDescriptor {
     convenience init(wire values: [String: DBusValue]) {
-        var traits = Traits()
-        if let company = values["bluetoothCompanyIdentifier"]?.integerValue.flatMap({ UInt16(exactly: $0) }) {
-            traits.companyIdentifier = ASBluetoothCompanyIdentifier(company)
-        }
-        traits.manufacturerDataBlob = values["bluetoothManufacturerDataBlob"]?.bytesValue.map { Data($0) }
-        traits.manufacturerDataMask = values["bluetoothManufacturerDataMask"]?.bytesValue.map { Data($0) }
-        traits.serviceUUID = values["bluetoothServiceUUID"]?.stringValue.flatMap { CBUUID(wire: $0) }
-        traits.serviceDataBlob = values["bluetoothServiceDataBlob"]?.bytesValue.map { Data($0) }
-        traits.serviceDataMask = values["bluetoothServiceDataMask"]?.bytesValue.map { Data($0) }
-        traits.nameSubstring = values["bluetoothNameSubstring"]?.stringValue
-        traits.nameCompareOptions = OptionWords.compare.bits(values["bluetoothNameSubstringCompareOptions"])
-        if values["bluetoothRange"]?.stringValue == "immediate" { traits.range = .immediate }
-        traits.ssid = values["ssid"]?.bytesValue.map { String(decoding: $0, as: UTF8.self) }
-        traits.ssidPrefix = values["ssidPrefix"]?.bytesValue.map { String(decoding: $0, as: UTF8.self) }
-        traits.supportedOptions = ASAccessory.SupportOptions(rawValue: OptionWords.support.bits(values["supportedOptions"]))
-        traits.wifiAwareServiceName = values["wifiAwareServiceName"]?.stringValue
-        if values["wifiAwareServiceRole"]?.stringValue == "publisher" { traits.wifiAwareServiceRole = .publisher }
-        traits.wifiAwareModelNameMatch = values["wifiAwareModelNameMatch"].flatMap(ASPropertyCompareString.init(wire:))
-        traits.wifiAwareVendorNameMatch = values["wifiAwareVendorNameMatch"].flatMap(ASPropertyCompareString.init(wire:))
-        self.init(traits)
+        var keys = DescriptorKeys(wire: values)
+        // The default, as in a descriptor of the app's own.
+        if keys.traits.aware.serviceRole == .subscriber { keys.traits.aware.serviceRole = nil }
+        self.init(keys)
     }
+
+    /// The keys for the daemon. The role goes along with the service's name, and says nothing without it.
+    var sent: DescriptorKeys {
+        var keys = keys
+        let aware = keys.traits.aware
+        keys.traits.aware.serviceRole = aware.serviceName.map { _ in aware.serviceRole ?? .subscriber }
+        return keys
+    }
+}
+
+extension NSString.CompareOptions {
+    fileprivate init(_ options: CompareOptions) { self.init(rawValue: UInt(bitPattern: options.rawValue)) }
+}
+
+extension CompareOptions {
+    fileprivate init(_ options: NSString.CompareOptions) { self.init(rawValue: Int(bitPattern: options.rawValue)) }
 }
 
 extension ASPropertyCompareString {
-    fileprivate convenience init?(wire value: DBusValue) {
-        guard let fields = value.structureValue, fields.count == 2, let text = fields[0].stringValue else { return nil }
-        self.init(string: text, compareOptions: NSString.CompareOptions(rawValue: OptionWords.compare.bits(fields[1])))
+    fileprivate convenience init(_ match: WiFiAware.Match) {
+        self.init(string: match.string, compareOptions: NSString.CompareOptions(match.options))
     }
 }
 
-extension ASDiscoveryDescriptor {
-    /// The keys and values of the traits that are set.
-    var wireValues: [String: DBusValue] {
-        let traits = traits
-        var values: [String: DBusValue] = [:]
-        if traits.companyIdentifier.rawValue != 0 {
-            values["bluetoothCompanyIdentifier"] = .uint16(traits.companyIdentifier.rawValue)
-        }
-        values["bluetoothManufacturerDataBlob"] = traits.manufacturerDataBlob.map(DBusValue.init)
-        values["bluetoothManufacturerDataMask"] = traits.manufacturerDataMask.map(DBusValue.init)
-        values["bluetoothServiceUUID"] = traits.serviceUUID.map { .string($0.uuidString) }
-        values["bluetoothServiceDataBlob"] = traits.serviceDataBlob.map(DBusValue.init)
-        values["bluetoothServiceDataMask"] = traits.serviceDataMask.map(DBusValue.init)
-        values["bluetoothNameSubstring"] = traits.nameSubstring.map { .string($0) }
-        values["bluetoothNameSubstringCompareOptions"] = OptionWords.compare.value(traits.nameCompareOptions)
-        if traits.range == .immediate { values["bluetoothRange"] = .string("immediate") }
-        values["ssid"] = traits.ssid.map(DBusValue.init(utf8:))
-        values["ssidPrefix"] = traits.ssidPrefix.map(DBusValue.init(utf8:))
-        values["supportedOptions"] = OptionWords.support.value(traits.supportedOptions.rawValue)
-        if let name = traits.wifiAwareServiceName {
-            values["wifiAwareServiceName"] = .string(name)
-            values["wifiAwareServiceRole"] = .string(traits.wifiAwareServiceRole == .publisher ? "publisher" : "subscriber")
-        }
-        values["wifiAwareModelNameMatch"] = traits.wifiAwareModelNameMatch.map(DBusValue.init)
-        values["wifiAwareVendorNameMatch"] = traits.wifiAwareVendorNameMatch.map(DBusValue.init)
-        return values
+extension WiFiAware.Match {
+    fileprivate init(_ match: ASPropertyCompareString) {
+        self.init(string: match.string, options: CompareOptions(match.compareOptions))
     }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings that go with requests: those of a picker, and those that finish an authorization.
 
+internal import AccessoryBus
+internal import AccessoryModel
+internal import DBusKit
 public import Foundation
 internal import Synchronization
 
@@ -46,19 +49,14 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
         public static var filterDiscoveryResults: Options { Options(rawValue: 1) }
     }
 
-    struct Values: Hashable, Sendable {
-        var discoveryTimeout = DiscoveryTimeout.default
-        var options: Options = []
-    }
-
-    private let lock: Mutex<Values>
+    private let lock: Mutex<PickerSettings>
 
     /// Settings as they are by default.
     public override init() {
-        lock = Mutex(Values())
+        lock = Mutex(PickerSettings())
     }
 
-    private init(_ values: Values) {
+    private init(_ values: PickerSettings) {
         lock = Mutex(values)
     }
 
@@ -67,17 +65,19 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
 
     /// How long the picker looks. 30 seconds unless set.
     open var discoveryTimeout: DiscoveryTimeout {
-        get { lock.withLock { $0.discoveryTimeout } }
-        set { lock.withLock { $0.discoveryTimeout = newValue } }
+        get { DiscoveryTimeout(values.discoveryTimeout ?? .infinity) }
+        set { lock.withLock { $0.discoveryTimeout = newValue == .unbounded ? nil : newValue.rawValue } }
     }
 
     /// The options that change the picker's behaviour.
     open var options: Options {
-        get { lock.withLock { $0.options } }
-        set { lock.withLock { $0.options = newValue } }
+        get { Options(rawValue: UInt(bitPattern: values.options.rawValue)) }
+        set { lock.withLock { $0.options = PickerSettings.Options(rawValue: Int(bitPattern: newValue.rawValue)) } }
     }
 
-    var values: Values { lock.withLock { $0 } }
+    private var values: PickerSettings { lock.withLock { $0 } }
+
+    var wire: DBusValue { values.wire }
 
     func duplicate() -> ASPickerDisplaySettings { ASPickerDisplaySettings(values) }
 
@@ -98,19 +98,14 @@ open class ASAccessorySettings: NSObject, NSCopying, @unchecked Sendable {
     // @unchecked because a class that is not final cannot be checked: the one stored property is a Mutex around a value
     // of a Sendable type. A subclass answers for its own.
 
-    struct Values: Hashable, Sendable {
-        var ssid: String?
-        var bluetoothTransportBridgingIdentifier: Data?
-    }
-
-    private let lock: Mutex<Values>
+    private let lock: Mutex<AuthorizationKeys>
 
     /// Settings that say nothing.
     public override init() {
-        lock = Mutex(Values())
+        lock = Mutex(AuthorizationKeys())
     }
 
-    private init(_ values: Values) {
+    private init(_ values: AuthorizationKeys) {
         lock = Mutex(values)
     }
 
@@ -119,17 +114,19 @@ open class ASAccessorySettings: NSObject, NSCopying, @unchecked Sendable {
 
     /// The complete name of the accessory's network, 1 to 32 bytes of UTF-8.
     open var ssid: String? {
-        get { lock.withLock { $0.ssid } }
-        set { lock.withLock { $0.ssid = newValue } }
+        get { values.ssid.map { String(decoding: $0, as: UTF8.self) } }
+        set { lock.withLock { $0.ssid = newValue.map { Array($0.utf8) } } }
     }
 
     /// The address over which the accessory is bridged to classic Bluetooth: 6 bytes.
     open var bluetoothTransportBridgingIdentifier: Data? {
-        get { lock.withLock { $0.bluetoothTransportBridgingIdentifier } }
-        set { lock.withLock { $0.bluetoothTransportBridgingIdentifier = newValue } }
+        get { values.bridgingAddress.map { Data($0) } }
+        set { lock.withLock { $0.bridgingAddress = newValue.map { [UInt8]($0) } } }
     }
 
-    var values: Values { lock.withLock { $0 } }
+    private var values: AuthorizationKeys { lock.withLock { $0 } }
+
+    var wire: DBusValue { values.wire }
 
     /// A copy with the same settings (`NSCopying`).
     open func copy(with zone: NSZone? = nil) -> Any { ASAccessorySettings(values) }

@@ -64,7 +64,11 @@ private enum Dictionary: CaseIterable {
                 "wifiAwarePairedDeviceID": Self.integer,
             ]
         case .discoveredItem: ["name": Self.text, "productImage": Self.image, "identifier": Self.text]
-        case .settings: ["discoveryTimeout": Self.integer.union(["d"]), "options": Self.words]
+        case .settings:
+            [
+                "discoveryTimeout": Self.integer.union(["d"]), "options": Self.words,
+                "waitForPicker": Self.integer.union(["d"]),
+            ]
         case .answer: ["accept": ["b"], "passkey": Self.integer, "pin": Self.text]
         case .joinOptions: ["ssid": Self.bytesOrText, "passphrase": Self.text, "hidden": ["b"]]
         case .renameOptions: ["renameOptions": Self.words]
@@ -74,6 +78,19 @@ private enum Dictionary: CaseIterable {
 
     static let allKeys: [Key] = allCases.flatMap { dictionary in
         dictionary.keys.sorted { $0.key < $1.key }.map { Key(dictionary: dictionary, name: $0.key, types: $0.value) }
+    }
+
+    var rows: [WireRow] {
+        switch self {
+        case .descriptor: DescriptorKeys.table.rows
+        case .item: ItemKeys.table.rows
+        case .discoveredItem: DiscoveredItemKeys.table.rows
+        case .settings: PickerSettings.table.rows
+        case .answer: AnswerKeys.table.rows
+        case .joinOptions: JoinOptions.table.rows
+        case .renameOptions: RenameKeys.table.rows
+        case .authorizationSettings: AuthorizationKeys.table.rows
+        }
     }
 
     /// Keys without which it is refused.
@@ -139,6 +156,11 @@ private func expectRefusal(
 }
 
 @Suite struct DictionaryTests {
+    @Test(arguments: Dictionary.allCases)
+    fileprivate func everyRowIsTested(dictionary: Dictionary) {
+        #expect(Set(dictionary.rows.map(\.name)) == Set(dictionary.keys.keys))
+    }
+
     @Test(arguments: Dictionary.allKeys)
     fileprivate func aKeyOfAnotherTypeIsRefusedByItsName(key: Key) {
         for sample in samples where !key.types.contains(sample.signature) {
@@ -417,8 +439,8 @@ private func expectRefusal(
             expectRefusal(.settings, ["discoveryTimeout": .double(wrong)], of: "discoveryTimeout", saying: "must be 0.1 to")
         }
         let filtered = try WireDecoding.settings(.vardict(["options": .strings(["filterDiscoveryResults"])]))
-        #expect(filtered == PickerSettings(filtersDiscoveryResults: true))
-        expectRefusal(.settings, ["options": .strings(["all"])], of: "options", saying: "must be filterDiscoveryResults")
+        #expect(filtered == PickerSettings(discoveryTimeout: 30, options: .filterDiscoveryResults))
+        expectRefusal(.settings, ["options": .strings(["all"])], of: "options", saying: "must be one of filterDiscoveryResults")
     }
 
     @Test func answers() throws {

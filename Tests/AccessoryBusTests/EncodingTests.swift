@@ -53,15 +53,24 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
     }
 
     @Test func decodingADescriptorIsTheInverseOfEncodingIt() throws {
+        func traits(_ descriptor: DiscoveryDescriptor) -> [String: String] {
+            let pairs = Mirror(reflecting: descriptor).children.map { ($0.label ?? "", "\($0.value)") }
+            return Dictionary(uniqueKeysWithValues: pairs)
+        }
+        let unset = traits(DiscoveryDescriptor())
         var seen: Set<String> = []
+        var set: Set<String> = []
         for seed in UInt64(0)..<500 {
             var generator = SeededGenerator(state: seed)
             let descriptor = try descriptor(&generator)
             let value = descriptor.wire
             seen.formUnion(types(value).keys)
+            set.formUnion(traits(descriptor).filter { unset[$0.key] != $0.value }.keys)
             #expect(try WireDecoding.descriptor(value, "descriptor") == descriptor, "seed \(seed)")
         }
-        #expect(seen.count == 16)
+        #expect(seen == Set(DescriptorKeys.table.rows.map(\.name)))
+        // A property that is never set here could be without a row.
+        #expect(set == Set(unset.keys))
     }
 
     @Test func accessories() throws {

@@ -53,6 +53,20 @@ import Testing
         }
     }
 
+    /// Keys of requests have no place in the XML; the documents name each.
+    @Test func everyKeyOfARequestIsInTheDocuments() throws {
+        let folder = "\(Programs.repository)/Docs/Interfaces"
+        let text = try FileManager.default.contentsOfDirectory(atPath: folder).map {
+            try String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8)
+        }.joined(separator: "\n")
+        for (name, rows) in AccessoryBus.requests {
+            for row in rows {
+                let key = row.name.hasSuffix("DataMask") ? "\(row.name.dropLast(4))Blob`, `…Mask" : row.name
+                #expect(text.contains("`\(key)`"), "\(name).\(row.name)")
+            }
+        }
+    }
+
     @Test func decodingIsTheInverseOfEncoding() throws {
         try check(GrantProperties.self)
         try check(AccessoryProperties.self)
@@ -69,6 +83,15 @@ import Testing
         try check(AccessExplanation.self)
         try check(AdvertisementEntry.self)
         try check(EventDetails.self)
+        try check(ItemKeys.self)
+        try check(DiscoveredItemKeys.self)
+        try check(DescriptorKeys.self)
+        try check(PickerSettings.self)
+        try check(AuthorizationKeys.self)
+        try check(RenameKeys.self)
+        try check(JoinOptions.self)
+        try check(PickerCapabilities.self)
+        try check(AnswerKeys.self)
     }
 
     /// Each row alone changes the value, is the one change, and survives encoding and decoding.
@@ -93,11 +116,13 @@ import Testing
         case .records(let name): record(name).map { .array(of: "a{sv}", [.vardict($0)]) }
         default:
             switch row.signature {
-            case "s": .string(["State": "authorized", "security": "wpa2", "band": "5 GHz"][row.name] ?? "x")
+            case "s": .string(Self.words[row.name] ?? "x")
             case "b": .boolean(true)
             case "o": .objectPath("/x")
             case "ao": .objectPaths(["/x"])
-            case "as": .strings(["x"])
+            case "as": .strings([Self.words[row.name] ?? "x"])
+            case "(sas)": .structure([.string("x"), .strings([])])
+            case "d": .double(7)
             case "ay": .bytes([1])
             case "n": .int16(-7)
             case "q": .uint16(7)
@@ -112,9 +137,17 @@ import Testing
         }
     }
 
+    /// Values of the rows that do not take any text.
+    private static let words = [
+        "State": "authorized", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F", "bluetoothRange": "immediate",
+        "wifiAwareServiceRole": "publisher", "bluetoothNameSubstringCompareOptions": "literal", "supportedOptions": "bluetoothHID",
+        "setupOptions": "rename", "renameOptions": "ssid", "options": "filterDiscoveryResults", "passphrase": "12345678",
+    ]
+
     /// The rows that a record always has, and one more.
     private func record(_ name: String) -> [String: DBusValue]? {
-        guard let rows = (AccessoryBus.records + AccessoryBus.properties).first(where: { $0.name == name })?.rows else {
+        let tables = AccessoryBus.records + AccessoryBus.properties + AccessoryBus.requests
+        guard let rows = tables.first(where: { $0.name == name })?.rows else {
             return nil
         }
         var values: [String: DBusValue] = [:]

@@ -2,6 +2,7 @@
 // Every request as it leaves the module, and every answer as it comes back, with a fake daemon at the other end.
 
 import AccessoryBus
+import AccessoryModel
 import AccessorySetupKit
 import DBusKit
 import Foundation
@@ -85,6 +86,12 @@ private struct Stage {
                 "wifiAwareVendorNameMatch": .structure([.string("Example"), .strings([])]),
             ])
         #expect(call.values(1) == ["discoveryTimeout": .double(.infinity), "options": .strings(["filterDiscoveryResults"])])
+        // A key of the daemon without a property here is missing above.
+        let migrations: Set = ["peripheralIdentifier", "hotspotSSID", "wifiAwarePairedDeviceID"]
+        #expect(Set(DescriptorKeys.table.rows.map(\.name)) == values["descriptor"]?.vardictValue.map { Set($0.keys) })
+        #expect(Set(ItemKeys.table.rows.map(\.name)) == migrations.union(values.keys))
+        // Linux only, and not for apps with Apple's interface.
+        #expect(Set(PickerSettings.table.rows.map(\.name)) == Set(call.values(1).keys).union(["waitForPicker"]))
     }
 
     @Test func whatIsNotSetDoesNotTravel() async throws {

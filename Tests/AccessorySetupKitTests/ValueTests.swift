@@ -81,7 +81,7 @@ import Testing
         #expect(settingsCopy == settings && settingsCopy !== settings)
     }
 
-    @Test func everyTraitIsKept() {
+    @Test func everyTraitIsKept() throws {
         let descriptor = ASDiscoveryDescriptor()
         #expect(descriptor.bluetoothCompanyIdentifier.rawValue == 0 && descriptor.wifiAwareServiceRole == .subscriber)
         #expect(descriptor.bluetoothRange == .default && descriptor.supportedOptions.isEmpty)
@@ -112,6 +112,16 @@ import Testing
         #expect(descriptor.wifiAwareModelNameMatch == ASPropertyCompareString(string: "e", compareOptions: .literal))
         #expect(descriptor.wifiAwareVendorNameMatch != ASPropertyCompareString(string: "f", compareOptions: .literal))
         #expect("\(descriptor)".contains("bluetoothServiceUUID"))
+        // Another form of a UUID is kept, and equal.
+        let other = try #require(descriptor.copy() as? ASDiscoveryDescriptor)
+        other.bluetoothServiceUUID = CBUUID(string: "0000180F-0000-1000-8000-00805F9B34FB")
+        #expect(other == descriptor && other.hash == descriptor.hash)
+        #expect(other.bluetoothServiceUUID?.uuidString == "0000180F-0000-1000-8000-00805F9B34FB")
+        other.bluetoothServiceUUID = CBUUID()
+        #expect(other != descriptor && other.bluetoothServiceUUID == CBUUID())
+        let roles = [ASDiscoveryDescriptor(), ASDiscoveryDescriptor()]
+        roles[0].wifiAwareServiceRole = .subscriber
+        #expect(roles[0] == roles[1] && roles[0].wifiAwareServiceRole == .subscriber)
     }
 
     @Test func shortUUIDsEqualTheirLongForm() {

@@ -272,7 +272,7 @@ struct TraceCase: Sendable {
         try bench.engine.registerPicker(ClientID(":picker"))
         let session = try bench.session()
         try bench.engine.showPicker(
-            session, items: [bench.item()], settings: PickerSettings(discoveryTimeout: nil, filtersDiscoveryResults: true))
+            session, items: [bench.item()], settings: PickerSettings(discoveryTimeout: nil, options: .filterDiscoveryResults))
         let run = try #require(bench.engine.picker)
         bench.hear(1)
         bench.hear(2)

@@ -160,7 +160,8 @@ import Testing
 
     @Test func aFilteringAppIsToldOfNetworks() throws {
         let bench = try Bench()
-        let session = try show(bench, item(prefix: "Dice-"), settings: PickerSettings(filtersDiscoveryResults: true))
+        let session = try show(
+            bench, item(prefix: "Dice-"), settings: PickerSettings(discoveryTimeout: 30, options: .filterDiscoveryResults))
         bench.networks.hear("Dice-1")
         bench.clock.advance(1)
         #expect(offers(bench).isEmpty && bench.witness.discovered.count == 1)

@@ -61,7 +61,7 @@ final class PickerCoordinator {
 
     func update(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
         let runner = try discovery(of: session, "UpdatePicker")
-        guard runner.run.settings.filtersDiscoveryResults else {
+        guard runner.run.settings.options.contains(.filterDiscoveryResults) else {
             throw SetupError(.invalidRequest, "UpdatePicker: the picker was shown without filterDiscoveryResults")
         }
         guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }

@@ -102,7 +102,7 @@ public final class PickerRun {
         let disclosure = DisclosureBox()
         self.disclosure = disclosure
         inRange = InRange(items, nearness: nearness) { key in
-            if settings.filtersDiscoveryResults { disclosure.value.add(key) }
+            if settings.options.contains(.filterDiscoveryResults) { disclosure.value.add(key) }
         }
     }
 
@@ -170,7 +170,7 @@ public final class PickerRun {
 
     private func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
         OfferList(
-            app: session.app.id, items: items, isFiltered: settings.filtersDiscoveryResults, inRange: inRange,
+            app: session.app.id, items: items, isFiltered: settings.options.contains(.filterDiscoveryResults), inRange: inRange,
             disclosure: disclosure.value, ledger: ledger, policy: policy)
     }
 

@@ -3,6 +3,7 @@
 // network, and the manager that joins it. The names are Apple's, the network is one that the app was granted; nothing
 // else can be joined.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
 internal import Dispatch
@@ -86,12 +87,12 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
         }
     }
 
-    /// The options of `JoinNetwork`.
-    var options: [String: DBusValue] {
-        var values: [String: DBusValue] = [:]
-        values["passphrase"] = passphrase.map { .string($0) }
-        if hidden { values["hidden"] = .boolean(true) }
-        return values
+    /// For a configuration without a `problem`.
+    var options: JoinOptions {
+        var options = JoinOptions()
+        options.passphrase = passphrase.flatMap { NetworkJoin.Passphrase($0) }
+        options.isHidden = hidden
+        return options
     }
 
     func fits(_ network: [UInt8]) -> Bool {
@@ -273,14 +274,15 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
     private func join(
         _ accessory: ASAccessory, _ passphrase: String?, _ completion: @escaping @Sendable ((any Error)?) -> Void
     ) {
-        if let passphrase, NetworkJoin.Passphrase(passphrase) == nil {
+        var options = JoinOptions()
+        options.passphrase = passphrase.flatMap { NetworkJoin.Passphrase($0) }
+        if passphrase != nil, options.passphrase == nil {
             return Self.queue.async { completion(NEHotspotConfigurationError.invalidWPAPassphrase) }
         }
         // The daemon knows the accessory's network, also one whose name is no text.
         let object = accessory.object
-        let options: [String: DBusValue] = passphrase.map { ["passphrase": .string($0)] } ?? [:]
         do {
-            try SessionRegistry.perform { Self.join($0.client(having: object), object, options, completion) }
+            try SessionRegistry.perform { [options] in Self.join($0.client(having: object), object, options, completion) }
         } catch {
             Self.queue.async { completion(NEHotspotConfigurationError.userUnauthorized) }
         }
@@ -288,11 +290,11 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
 
     /// On the module's thread.
     private static func join(
-        _ client: SessionClient?, _ object: ObjectPath?, _ options: [String: DBusValue],
+        _ client: SessionClient?, _ object: ObjectPath?, _ options: JoinOptions,
         _ completion: @escaping @Sendable ((any Error)?) -> Void
     ) {
         guard let client, let object else { return queue.async { completion(NEHotspotConfigurationError.userUnauthorized) } }
-        client.request(on: object, "JoinNetwork", [.vardict(options)]) { error in
+        client.request(on: object, "JoinNetwork", [options.wire]) { error in
             completion(error.map { NEHotspotConfigurationError($0) })
         }
     }

@@ -51,8 +51,9 @@ struct Ask: ParsableCommand {
             let app = try AppSession(Connection.Address(options.bus))
             var found = try app.accessories(foundBy: items.map(\.descriptor))
             if found.isEmpty || another {
-                var settings: [String: DBusValue] = ["waitForPicker": .double(wait)]
-                settings["discoveryTimeout"] = timeout.map { .double($0) }
+                var settings = PickerSettings()
+                settings.waitForPicker = wait
+                if let timeout { settings.discoveryTimeout = timeout }
                 let added = try app.showPicker(items.map(\.item), settings, within: wait)
                 found = try app.accessories.filter { each in added.contains(each.path) || found.contains { $0.path == each.path } }
             }
@@ -118,7 +119,7 @@ private final class AppSession {
     ///
     /// - Returns: the accessories that were added.
     /// - Throws: an `ExitCode` where the reason was said.
-    func showPicker(_ items: [DBusValue], _ settings: [String: DBusValue], within seconds: Double) throws -> [ObjectPath] {
+    func showPicker(_ items: [DBusValue], _ settings: PickerSettings, within seconds: Double) throws -> [ObjectPath] {
         var added: [ObjectPath] = []
         var outcome: Result<Void, any Error>?
         func end(_ result: Result<Void, any Error>) {
@@ -144,7 +145,7 @@ private final class AppSession {
             }
         }
         connection.call(
-            AccessoryBus.name, path, AccessoryBus.session, "ShowPicker", [.array(of: "a{sv}", items), .vardict(settings)],
+            AccessoryBus.name, path, AccessoryBus.session, "ShowPicker", [.array(of: "a{sv}", items), settings.wire],
             timeout: .seconds(min(seconds, Limits.pickerWait.upperBound * 20) + 30)
         ) { result in
             if case .failure(let error) = result { end(.failure(error)) }

@@ -2,6 +2,7 @@
 // An item of a picker as one argument of `accessoryctl ask`: keys and values from a shell, with the types that the
 // session API has for them. The daemon judges the values.
 
+internal import AccessoryBus
 internal import AccessoryModel
 internal import DBusKit
 internal import SystemFiles
@@ -28,12 +29,16 @@ struct ItemArgument {
     }
 
     private static let itemKeys: [String: Kind] = ["name": .text, "productImage": .file, "setupOptions": .words]
-    private static let descriptorKeys: [String: Kind] = [
-        "bluetoothServiceUUID": .text, "bluetoothCompanyIdentifier": .number, "bluetoothServiceDataBlob": .data,
-        "bluetoothServiceDataMask": .data, "bluetoothManufacturerDataBlob": .data, "bluetoothManufacturerDataMask": .data,
-        "bluetoothNameSubstring": .text, "bluetoothNameSubstringCompareOptions": .words, "bluetoothRange": .text, "ssid": .text,
-        "ssidPrefix": .text, "wifiAwareServiceName": .text, "wifiAwareServiceRole": .text, "supportedOptions": .words,
-    ]
+    private static let descriptorKeys = Dictionary(
+        uniqueKeysWithValues: DescriptorKeys.table.rows.compactMap { row -> (String, Kind)? in
+            switch row.shape {
+            case .text: (row.name, .text)
+            case .number: (row.name, .number)
+            case .bytes: (row.name, .data)
+            case .texts where row.signature == "as": (row.name, .words)
+            default: nil
+            }
+        })
 
     init(_ text: String) throws(Problem) {
         var item: [String: DBusValue] = [:]

@@ -42,7 +42,7 @@ final class LineView: PickerView {
         if state.isNaming { return line.isEmpty ? client()?.keepName() ?? () : client()?.rename(line) ?? () }
         if line == "q" { return client()?.cancel() ?? () }
         switch Question(state)?.form {
-        case .yesOrNo: client()?.respond(["accept": .boolean(["y", "yes"].contains(line.lowercased()))])
+        case .yesOrNo: client()?.respond(["y", "yes"].contains(line.lowercased()) ? .accept : .reject)
         case .typed(let entry):
             guard let answer = entry.answer(line) else { return StandardOutput.line(entry.hint) }
             client()?.respond(answer)

@@ -71,10 +71,11 @@ final class PickerClient {
                 if new != owner { onDaemonGone?() }
             },
         ]
-        var capabilities: [String: DBusValue] = ["label": .string("accessoryctl picker")]
-        if view is UnattendedView { capabilities["unattended"] = .boolean(true) }
+        var capabilities = PickerCapabilities()
+        capabilities.label = "accessoryctl picker"
+        if view is UnattendedView { capabilities.isUnattended = true }
         _ = try connection.callAndWait(
-            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [.vardict(capabilities)])
+            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [capabilities.wire])
         view.waiting()
         let objects = try connection.callAndWait(AccessoryBus.name, AccessoryBus.root, Bus.objectManager, "GetManagedObjects")
         for entry in objects.first?.entries ?? [] {
@@ -117,7 +118,7 @@ final class PickerClient {
     // MARK: Answers
 
     func pick(_ offer: PickerOffer) { call("Pick", [.string(offer.id)]) }
-    func respond(_ answer: [String: DBusValue]) { call("Respond", [.vardict(answer)]) }
+    func respond(_ answer: PromptAnswer) { call("Respond", [AnswerKeys(answer).wire]) }
 
     func rename(_ name: String) { call("Rename", [.string(name)]) }
 

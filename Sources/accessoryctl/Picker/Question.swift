@@ -4,7 +4,6 @@
 
 internal import AccessoryBus
 internal import AccessoryModel
-internal import DBusKit
 internal import ProgramSupport
 
 struct Question {
@@ -23,11 +22,11 @@ struct Question {
         /// Whether a key may be part of the text.
         let accepts: @Sendable (UInt8) -> Bool
         /// The answer to send for a text; nil for a text that is none.
-        let answer: @Sendable (String) -> [String: DBusValue]?
+        let answer: @Sendable (String) -> PromptAnswer?
         /// The hint after such a text.
         let hint: String
         /// The answer from the command line where no person is present.
-        let given: @Sendable (UnattendedView.Answers) -> [String: DBusValue]?
+        let given: @Sendable (UnattendedView.Answers) -> PromptAnswer?
     }
 
     let text: String
@@ -69,12 +68,12 @@ struct Question {
         limit: 6, accepts: { (0x30...0x39).contains($0) },
         answer: { text in
             guard let number = UInt32(text), Limits.passkey.contains(number) else { return nil }
-            return ["passkey": .uint32(number)]
+            return .passkey(number)
         }, hint: "enter a number of up to six digits",
-        given: { answers in answers.passkey.map { ["passkey": .uint32($0)] } })
+        given: { answers in answers.passkey.map { .passkey($0) } })
 
     private static let pin = Entry(
         limit: Limits.pinBytes.upperBound, accepts: { $0 >= 0x20 && $0 < 0x7F },
-        answer: { text in Limits.pinBytes.contains(text.utf8.count) ? ["pin": .string(text)] : nil },
-        hint: "enter 1 to 16 characters", given: { answers in answers.pin.map { ["pin": .string($0)] } })
+        answer: { text in Limits.pinBytes.contains(text.utf8.count) ? .pin(text) : nil },
+        hint: "enter 1 to 16 characters", given: { answers in answers.pin.map { .pin($0) } })
 }

@@ -108,8 +108,8 @@ final class ScreenView: PickerView {
         if key == 0x1B || (character == "q" && state.prompt.kind == nil) { return client()?.cancel() ?? () }
         switch Question(state)?.form {
         case .yesOrNo:
-            if "yY".contains(character) { client()?.respond(["accept": .boolean(true)]) }
-            if "nN".contains(character) { client()?.respond(["accept": .boolean(false)]) }
+            if "yY".contains(character) { client()?.respond(.accept) }
+            if "nN".contains(character) { client()?.respond(.reject) }
         case .typed(let entry):
             type(key, limit: entry.limit, entry.accepts) { if let answer = entry.answer($0) { client()?.respond(answer) } }
         case .told, nil:

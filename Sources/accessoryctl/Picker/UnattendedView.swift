@@ -2,6 +2,7 @@
 // The picker without a person: answers given beforehand, one line for each thing that happens. For scripts and tests.
 
 internal import AccessoryBus
+internal import AccessoryModel
 internal import DBusKit
 internal import ProgramSupport
 
@@ -74,10 +75,10 @@ final class UnattendedView: PickerView {
         case .yesOrNo where state.kind == "migration":
             // The command to pick one is the consent.
             if answers.accepts || state.offers.contains(where: { $0.name == answers.name }) {
-                client()?.respond(["accept": .boolean(true)])
+                client()?.respond(.accept)
             }
-        case .yesOrNo: client()?.respond(["accept": .boolean(answers.accepts)])
-        case .typed(let entry): client()?.respond(entry.given(answers) ?? ["accept": .boolean(false)])
+        case .yesOrNo: client()?.respond(answers.accepts ? .accept : .reject)
+        case .typed(let entry): client()?.respond(entry.given(answers) ?? .reject)
         case .told, nil: break
         }
     }

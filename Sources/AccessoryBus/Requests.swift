@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dictionaries of requests, each with the table of its keys: apps and picker programs encode by it, the daemon
+// decodes by it. Where an app can write values that the model has no place for, a type here holds them until they are
+// checked.
+
+public import AccessoryModel
+public import DBusKit
+
+/// A dictionary that an app or a picker program sends.
+protocol WireRequest: WireRecord {
+    associatedtype Checked
+    /// The value for the daemon, after the checks that concern several keys.
+    func checked() throws(WireProblem) -> Checked
+}
+
+extension WireRequest where Checked == Self {
+    func checked() -> Self { self }
+}
+
+/// An item of `ShowPicker`.
+public struct ItemKeys: WireRequest {
+    /// Required.
+    public var name: String?
+    /// Required.
+    public var descriptor: DescriptorKeys?
+    /// `h` or `ay`.
+    public var image: DBusValue?
+    /// The steps around its set-up.
+    public var setupOptions: SetupOptions = []
+    /// The parts that the person may rename.
+    public var renameOptions: RenameOptions = []
+    /// `Migration.peripheral`.
+    public var peripheral: String?
+    /// `Migration.hotspotSSID`.
+    public var hotspotSSID: [UInt8]?
+    /// `Migration.wifiAwarePairedDeviceID`.
+    public var awareDevice: UInt64?
+
+    public init() {}
+    public static let recordName = "item"
+    public static let table = WireTable<Self>([
+        .init("name", \.name, .name), .init("descriptor", \.descriptor, .record), .init("productImage", \.image, .image),
+        .init("setupOptions", \.setupOptions, .words), .init("renameOptions", \.renameOptions, .words),
+        .init("peripheralIdentifier", \.peripheral, .peripheral), .init("hotspotSSID", \.hotspotSSID, .networkName),
+        .init("wifiAwarePairedDeviceID", \.awareDevice, .uint64),
+    ])
+
+    func checked() throws(WireProblem) -> DisplayItem {
+        let name = try required(name, "name")
+        let keys = try required(descriptor, "descriptor")
+        let image = try WireDecoding.productImage(image)
+        let descriptor: DiscoveryDescriptor
+        do { descriptor = try keys.checked() } catch { throw error.within("descriptor") }
+        if renameOptions.contains(.ssid), !descriptor.wantsWiFi {
+            throw WireProblem("ssid", "the descriptor declares no network", at: "renameOptions")
+        }
+        var item = DisplayItem(name: name, image: image, descriptor: descriptor, setupOptions: setupOptions)
+        item.renameOptions = renameOptions
+        var migration = Migration()
+        migration.peripheral = peripheral.flatMap { Migration.Peripheral($0) }
+        migration.hotspotSSID = hotspotSSID.flatMap { SSID($0) }
+        migration.wifiAwarePairedDeviceID = awareDevice
+        item.migration = migration == Migration() ? nil : migration
+        return item
+    }
+}
+
+/// An item of `UpdatePicker`.
+public struct DiscoveredItemKeys: WireRequest {
+    /// Required.
+    public var name: String?
+    /// `h` or `ay`.
+    public var image: DBusValue?
+    /// Required; as `accessoryDiscovered` said.
+    public var identifier: String?
+
+    public init() {}
+    public static let recordName = "discovered item"
+    public static let table = WireTable<Self>([
+        .init("name", \.name, .name), .init("productImage", \.image, .image), .init("identifier", \.identifier, .identifier),
+    ])
+
+    func checked() throws(WireProblem) -> DiscoveredItem {
+        let name = try required(name, "name")
+        let image = try WireDecoding.productImage(image)
+        guard let identifier = AccessoryID(try required(identifier, "identifier")) else {
+            throw WireProblem(identifier ?? "", "not a UUID", at: "identifier")
+        }
+        return DiscoveredItem(name: name, image: image, identifier: identifier)
+    }
+}
+
+extension WireRequest {
+    fileprivate func required<Value>(_ value: Value?, _ key: String) throws(WireProblem) -> Value {
+        guard let value else { throw WireProblem("", "is missing", at: key) }
+        return value
+    }
+}
+
+/// The settings of `ShowPicker`.
+extension PickerSettings: WireRequest {
+    typealias Checked = Self
+    public static let recordName = "settings"
+    public static let table = WireTable<Self>([
+        .init("discoveryTimeout", \.discoveryTimeout, .timeout), .init("options", \.options, .words),
+        .init("waitForPicker", \.waitForPicker, .duration(within: Limits.pickerWait).leftOut(where: 0)),
+    ])
+}
+
+/// The settings of `FinishAuthorization`.
+public struct AuthorizationKeys: WireRequest, Hashable {
+    /// `AuthorizationSettings.ssid`.
+    public var ssid: [UInt8]?
+    /// `AuthorizationSettings.bridgingAddress`.
+    public var bridgingAddress: [UInt8]?
+
+    public init() {}
+    public static let recordName = "authorization"
+    public static let table = WireTable<Self>([
+        .init("ssid", \.ssid, .networkName), .init("bluetoothTransportBridgingIdentifier", \.bridgingAddress, .address),
+    ])
+
+    // A device of classic Bluetooth has a public address.
+    func checked() -> AuthorizationSettings {
+        AuthorizationSettings(
+            ssid: ssid.flatMap { SSID($0) }, bridgingAddress: bridgingAddress.flatMap { BluetoothAddress(bytes: $0, kind: .public) }
+        )
+    }
+}
+
+/// The options of `RenameAccessory`.
+public struct RenameKeys: WireRequest {
+    /// The parts to rename.
+    public var options: RenameOptions = []
+
+    public init() {}
+    /// Stores its argument.
+    public init(_ options: RenameOptions) { self.options = options }
+    public static let recordName = "renaming"
+    public static let table = WireTable<Self>([.init("renameOptions", \.options, .words)])
+
+    func checked() -> RenameOptions { options }
+}
+
+/// The options of `JoinNetwork`. The passphrase is never part of an error.
+public struct JoinOptions: WireRequest, Hashable {
+    typealias Checked = Self
+    /// The network that the app means; nil for the accessory's.
+    public var ssid: SSID?
+    /// The network's passphrase; nil for an open network.
+    public var passphrase: NetworkJoin.Passphrase?
+    /// The network does not say its name, and has to be asked for by it.
+    public var isHidden = false
+
+    public init() {}
+    public static let recordName = "joining"
+    public static let table = WireTable<Self>([
+        .init("ssid", \.ssid, WireType<[UInt8]>.networkName.converted({ SSID($0) }, \.bytes)),
+        .init("passphrase", \.passphrase, .passphrase), .init("hidden", \.isHidden, .flag),
+    ])
+}
+
+/// The capabilities of `RegisterPicker`: the description that a picker program gives.
+public struct PickerCapabilities: WireRequest, Hashable {
+    typealias Checked = Self
+    /// Its name for people; nil when it gives none.
+    public var label: String?
+    /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it
+    /// does not say.
+    public var lease: Double?
+    /// Whether no person sees it; nil when it does not say.
+    public var isUnattended: Bool?
+
+    public init() {}
+    public static let recordName = "capabilities"
+    public static let table = WireTable<Self>([
+        .init("label", \.label, .name), .init("lease", \.lease, .lease), .init("unattended", \.isUnattended, .truth),
+    ])
+}
+
+/// The answer of `Respond`.
+public struct AnswerKeys: WireRequest {
+    /// The person agrees, or does not.
+    public var accepts: Bool?
+    /// The passkey that the accessory shows.
+    public var passkey: UInt32?
+    /// The accessory's PIN.
+    public var pin: String?
+
+    public init() {}
+    /// The key that says an answer.
+    public init(_ answer: PromptAnswer) {
+        switch answer {
+        case .accept: accepts = true
+        case .reject: accepts = false
+        case .passkey(let passkey): self.passkey = passkey
+        case .pin(let pin): self.pin = pin
+        }
+    }
+    public static let recordName = "answer"
+    public static let table = WireTable<Self>([
+        .init("accept", \.accepts, .truth), .init("passkey", \.passkey, .passkey), .init("pin", \.pin, .pin),
+    ])
+
+    func checked() throws(WireProblem) -> PromptAnswer {
+        // A number typed in says "accept" by itself; only "no" contradicts it.
+        switch (accepts, passkey, pin) {
+        case (let accepts?, nil, nil): return accepts ? .accept : .reject
+        case (nil, let passkey?, nil), (true, let passkey?, nil): return .passkey(passkey)
+        case (nil, nil, let pin?), (true, nil, let pin?): return .pin(pin)
+        default: throw WireProblem(nil as String?, "needs exactly one of accept, passkey, pin")
+        }
+    }
+}
+
+/// The options of `CreateSession`, which has no keys yet.
+struct SessionKeys: WireRequest {
+    typealias Checked = Self
+    static let recordName = "session"
+    static let table = WireTable<Self>([])
+}
+
+// MARK: - Types
+
+extension WireType<String> {
+    /// A name for people, see `ShownName`.
+    fileprivate static var name: Self { text.refusing(WireDecoding.nameProblem) }
+    fileprivate static var identifier: Self { text.refusing { AccessoryID($0) == nil ? WireProblem($0, "not a UUID") : nil } }
+    fileprivate static var peripheral: Self {
+        text.refusing { Migration.Peripheral($0) == nil ? WireProblem($0, "neither an address nor a UUID") : nil }
+    }
+    fileprivate static var pin: Self {
+        text.refusing { pin in
+            Limits.pinBytes.contains(pin.utf8.count) ? nil : WireProblem("\(pin.utf8.count) bytes", "must be 1 to 16")
+        }
+    }
+}
+
+extension WireType<[UInt8]> {
+    fileprivate static var networkName: Self {
+        bytesOrText.refusing { bytes in
+            let isOfLength = SSID.length.contains(bytes.count)
+            guard !isOfLength || SSID(bytes) == nil else { return nil }
+            return WireProblem(
+                String(decoding: bytes, as: UTF8.self), isOfLength ? "has only NUL bytes" : "must have 1 to 32 bytes")
+        }
+    }
+    fileprivate static var address: Self {
+        bytes.refusing { $0.count == 6 ? nil : WireProblem(Hex.text($0), "must have 6 bytes") }
+    }
+}
+
+extension WireType<DBusValue> {
+    /// `h` or `ay`.
+    fileprivate static var image: Self {
+        Self(
+            "ay", .bytes, { $0 }, { $0.fileDescriptorValue == nil && $0.bytesValue == nil ? nil : $0.unwrapped },
+            wanted: "h or ay")
+    }
+}
+
+extension WireType<NetworkJoin.Passphrase> {
+    fileprivate static var passphrase: Self {
+        Self(
+            "s", .text, { .string($0.text) }, { $0.stringValue.flatMap { NetworkJoin.Passphrase($0) } },
+            refuse: { value in
+                guard let text = value.stringValue, NetworkJoin.Passphrase(text) == nil else { return nil }
+                return WireProblem(
+                    "\(text.utf8.count) bytes",
+                    "must have 8 to 63 bytes without control characters, or 64 hexadecimal digits")
+            })
+    }
+}
+
+extension WireType<UInt32> {
+    fileprivate static var passkey: Self {
+        uint32.refusing { Limits.passkey.contains($0) ? nil : WireProblem($0, "must be 0 to 999999") }
+    }
+}
+
+extension WireType<Double?> {
+    /// Infinity for nil.
+    fileprivate static var timeout: Self {
+        WireType<Double>.duration(within: Limits.discoveryTimeout)
+            .converted({ .some($0 == .infinity ? nil : $0) }, { $0 ?? .infinity })
+    }
+}
+
+extension WireType<Double> {
+    fileprivate static var lease: Self {
+        WireType<UInt32>.uint32.refusing { lease in
+            guard !Limits.pickerLease.contains(lease) else { return nil }
+            return WireProblem(
+                lease, "must be \(Limits.pickerLease.lowerBound) to \(Limits.pickerLease.upperBound) seconds")
+        }.converted({ Double($0) }, { UInt32($0) })
+    }
+}
