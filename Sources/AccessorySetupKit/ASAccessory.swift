@@ -63,44 +63,42 @@ open class ASAccessory: NSObject, @unchecked Sendable {
         public static var bluetoothHID: SupportOptions { SupportOptions(rawValue: 8) }
     }
 
-    private struct Snapshot: Sendable {
-        var displayName = ""
-        var state = AccessoryState.unauthorized
-        var bluetoothIdentifier: UUID?
-        var bluetoothTransportBridgingIdentifier: Data?
-        var ssid: String?
-        var wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID = 0
-        var devicePath: String?
-        var descriptor = ASDiscoveryDescriptor()
-    }
-
-    private let snapshot: Snapshot
+    private let properties: AccessoryProperties
+    private let search: ASDiscoveryDescriptor
 
     /// The name to show to the person.
-    open var displayName: String { snapshot.displayName }
+    open var displayName: String { properties.displayName }
 
     /// Whether the app may use it.
-    open var state: AccessoryState { snapshot.state }
+    open var state: AccessoryState {
+        switch properties.state {
+        case .authorized: .authorized
+        case .awaitingAuthorization: .awaitingAuthorization
+        case .unauthorized: .unauthorized
+        }
+    }
 
     /// The accessory's Bluetooth identifier, the same for every app and for as long as it is set up; nil without
     /// Bluetooth. On Linux it is the daemon's, not an address: ``devicePath`` leads to BlueZ.
-    open var bluetoothIdentifier: UUID? { snapshot.bluetoothIdentifier }
+    open var bluetoothIdentifier: UUID? { UUID(uuidString: properties.bluetoothIdentifier) }
 
     /// The address over which it is bridged to classic Bluetooth: 6 bytes; nil when it is not.
-    open var bluetoothTransportBridgingIdentifier: Data? { snapshot.bluetoothTransportBridgingIdentifier }
+    open var bluetoothTransportBridgingIdentifier: Data? {
+        properties.bridgingIdentifier.isEmpty ? nil : Data(properties.bridgingIdentifier)
+    }
 
     /// The name of the accessory's Wi-Fi network; nil without Wi-Fi. Bytes that are not UTF-8 are replaced.
-    open var ssid: String? { snapshot.ssid }
+    open var ssid: String? { properties.ssid.isEmpty ? nil : String(decoding: properties.ssid, as: UTF8.self) }
 
     /// The Wi-Fi Aware pairing identifier; 0 when there is none.
-    open var wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID { snapshot.wifiAwarePairedDeviceID }
+    open var wifiAwarePairedDeviceID: WiFiAwarePairedDeviceID { properties.awareDevice }
 
     /// The object of org.bluez for the accessory, for example `/org/bluez/hci0/dev_C0_FF_EE_00_00_01`; nil while BlueZ
     /// does not know it. Linux only: apps talk to the accessory through BlueZ.
-    open var devicePath: String? { snapshot.devicePath }
+    open var devicePath: String? { properties.device == "/" ? nil : properties.device.rawValue }
 
     /// The descriptor that found it.
-    open var descriptor: ASDiscoveryDescriptor { snapshot.descriptor }
+    open var descriptor: ASDiscoveryDescriptor { search }
 
     /// The daemon's object; `/` for an accessory that the daemon does not know.
     let object: ObjectPath
@@ -109,27 +107,14 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// request about it ends with ``ASError/Code/invalidRequest``. It equals only itself.
     public override init() {
         object = "/"
-        snapshot = Snapshot()
+        properties = AccessoryProperties()
+        search = ASDiscoveryDescriptor()
     }
 
     init(_ object: ObjectPath, _ properties: AccessoryProperties) {
         self.object = object
-        var snapshot = Snapshot()
-        snapshot.displayName = properties.displayName
-        snapshot.state =
-            switch properties.state {
-            case .authorized: .authorized
-            case .awaitingAuthorization: .awaitingAuthorization
-            case .unauthorized: .unauthorized
-            }
-        snapshot.bluetoothIdentifier = UUID(uuidString: properties.bluetoothIdentifier)
-        snapshot.bluetoothTransportBridgingIdentifier =
-            properties.bridgingIdentifier.isEmpty ? nil : Data(properties.bridgingIdentifier)
-        snapshot.ssid = properties.ssid.isEmpty ? nil : String(decoding: properties.ssid, as: UTF8.self)
-        snapshot.wifiAwarePairedDeviceID = properties.awareDevice
-        snapshot.devicePath = properties.device.rawValue == "/" ? nil : properties.device.rawValue
-        snapshot.descriptor = ASDiscoveryDescriptor(wire: properties.descriptor)
-        self.snapshot = snapshot
+        self.properties = properties
+        search = ASDiscoveryDescriptor(wire: properties.descriptor)
     }
 
     /// Equal when both are of the same accessory, whatever has changed about it between them.

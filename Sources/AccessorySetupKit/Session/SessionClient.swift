@@ -44,7 +44,7 @@ final class SessionClient {
     private var properties: [ObjectPath: AccessoryProperties] = [:]
     /// Accessories whose network the machine is on.
     private var joined: Set<ObjectPath> = []
-    /// By their tokens.
+    /// By the tokens of their completions.
     private var pickers: [Int: PickerRequest] = [:]
 
     /// The unique name of the daemon that made the session; nil before.
@@ -106,25 +106,23 @@ final class SessionClient {
                 else { return }
                 self.receive(type, EventDetails(wire: arguments[1].vardictValue ?? [:]))
             },
-            connection.subscribe(
-                sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged",
-                argument0: AccessoryBus.accessory
-            ) { [weak self] message in
-                guard let self, let path = message.path, let arguments = try? message.arguments(), arguments.count >= 2 else {
-                    return
-                }
-                self.changed(path, arguments[1].vardictValue ?? [:])
-            },
-            connection.subscribe(
-                sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged",
-                argument0: AccessoryBus.network
-            ) { [weak self] message in
-                guard let self, let path = message.path, let arguments = try? message.arguments(), arguments.count >= 2,
-                    let interface = arguments[1].vardictValue?["Interface"]?.stringValue
-                else { return }
+            watch(AccessoryBus.accessory, of: daemon) { [weak self] in self?.changed($0, $1) },
+            watch(AccessoryBus.network, of: daemon) { [weak self] path, changes in
+                guard let self, let interface = changes["Interface"]?.stringValue else { return }
                 if interface.isEmpty { self.joined.remove(path) } else { self.joined.insert(path) }
             },
         ]
+    }
+
+    private func watch(
+        _ interface: String, of daemon: String, _ changed: @escaping (ObjectPath, [String: DBusValue]) -> Void
+    ) -> Subscription {
+        connection.subscribe(
+            sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged", argument0: interface
+        ) { message in
+            guard let path = message.path, let arguments = try? message.arguments(), arguments.count >= 2 else { return }
+            changed(path, arguments[1].vardictValue ?? [:])
+        }
     }
 
     private func loaded(_ objects: DBusValue?) {
@@ -256,13 +254,9 @@ final class SessionClient {
 
     private func accepted(_ token: Int, _ picker: ObjectPath, isWanted: Bool) {
         pickers[token] = .accepted(picker)
-        guard !isWanted else { return }
-        if case .early(let events) = delivery,
-            events.contains(where: { $0.type == "pickerDidDismiss" && $0.details.picker == picker })
-        {
-            return
-        }
-        cancelPicker()
+        let waiting = if case .early(let events) = delivery { events } else { [] as [Event] }
+        let hasEnded = waiting.contains { $0.type == "pickerDidDismiss" && $0.details.picker == picker }
+        if !isWanted, !hasEnded { cancelPicker() }
     }
 
     /// Dismisses the picker of a cancelled request. The request is done when the picker is, as always.
