@@ -13,7 +13,7 @@ extension DiscoveryDescriptor {
 }
 
 /// A descriptor as an app writes it: a service may be no UUID, and data may not fit its mask.
-public struct DescriptorKeys: WireRecord, Hashable {
+public struct DescriptorKeys: WireRequest, Hashable {
     /// All other traits; without service and data.
     public var traits = DiscoveryDescriptor()
     /// `DiscoveryDescriptor.serviceUUID`.
@@ -27,7 +27,7 @@ public struct DescriptorKeys: WireRecord, Hashable {
     public static let recordName = "descriptor"
     public static let table = WireTable<Self>(traitRows + dataRows)
     private static let traitRows: [WireTable<Self>.Field] = [
-        .init("bluetoothCompanyIdentifier", \.traits.companyIdentifier, .company),
+        .init("bluetoothCompanyIdentifier", \.traits.companyIdentifier, company),
         .init("bluetoothServiceUUID", \.serviceUUID, .uuid),
         .init("bluetoothNameSubstring", \.traits.nameSubstring, .text),
         .init("bluetoothNameSubstringCompareOptions", \.traits.nameCompareOptions, .words),
@@ -44,6 +44,7 @@ public struct DescriptorKeys: WireRecord, Hashable {
         .init(manufacturer + "Mask", \.manufacturerData.mask, .bytes),
         .init(service + "Blob", \.serviceData.blob, .bytes), .init(service + "Mask", \.serviceData.mask, .bytes),
     ]
+    private static let company = WireType<UInt16>.unsigned("q", DBusValue.uint16).converted({ CompanyIdentifier($0) }, \.value)
     private static let manufacturer = "bluetoothManufacturerData"
     private static let service = "bluetoothServiceData"
 
@@ -54,10 +55,8 @@ public struct DescriptorKeys: WireRecord, Hashable {
         manufacturerData = BlobAndMask(blob: descriptor.manufacturerData?.blob, mask: descriptor.manufacturerData?.mask)
         serviceData = BlobAndMask(blob: descriptor.serviceData?.blob, mask: descriptor.serviceData?.mask)
     }
-}
 
-extension DescriptorKeys: WireRequest {
-    func checked() throws(WireProblem) -> DiscoveryDescriptor {
+    public func checked() throws(WireProblem) -> DiscoveryDescriptor {
         var descriptor = traits
         descriptor.serviceUUID = serviceUUID?.value
         descriptor.manufacturerData = try manufacturerData.checked(Self.manufacturer)
@@ -106,10 +105,6 @@ public struct BlobAndMask: Hashable, Sendable {
             }
         }
     }
-}
-
-extension WireType<CompanyIdentifier> {
-    fileprivate static var company: Self { WireType<UInt16>.uint16.converted({ CompanyIdentifier($0) }, \.value) }
 }
 
 extension WireType<UUIDText> {

@@ -261,7 +261,7 @@ extension AccessoryBus {
     /// The rows of the dictionaries of requests, by their names.
     public static let requests: [(name: String, rows: [WireRow])] = [
         rows(ItemKeys.self), rows(DiscoveredItemKeys.self), rows(DescriptorKeys.self), rows(PickerSettings.self),
-        rows(AuthorizationKeys.self), rows(RenameKeys.self), rows(JoinOptions.self), rows(PickerCapabilities.self),
+        rows(AuthorizationKeys.self), rows(RenameOptions.self), rows(JoinOptions.self), rows(PickerCapabilities.self),
         rows(AnswerKeys.self),
     ]
 

@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dictionaries of requests, each with the table of its keys: apps and picker programs encode by it, the daemon
-// decodes by it. Where an app can write values that the model has no place for, a type here holds them until they are
-// checked.
+// decodes by it. Types end in `Keys` where the model has no place for values that an app can write.
 
 public import AccessoryModel
 public import DBusKit
-
-/// A dictionary that an app or a picker program sends.
-protocol WireRequest: WireRecord {
-    associatedtype Checked
-    /// The value for the daemon, after the checks that concern several keys.
-    func checked() throws(WireProblem) -> Checked
-}
-
-extension WireRequest where Checked == Self {
-    func checked() -> Self { self }
-}
 
 /// An item of `ShowPicker`.
 public struct ItemKeys: WireRequest {
@@ -45,10 +33,10 @@ public struct ItemKeys: WireRequest {
         .init("wifiAwarePairedDeviceID", \.awareDevice, .uint64),
     ])
 
-    func checked() throws(WireProblem) -> DisplayItem {
+    public func checked() throws(WireProblem) -> DisplayItem {
         let name = try required(name, "name")
         let keys = try required(descriptor, "descriptor")
-        let image = try WireDecoding.productImage(image)
+        let image = try productImage(image)
         let descriptor: DiscoveryDescriptor
         do { descriptor = try keys.checked() } catch { throw error.within("descriptor") }
         if renameOptions.contains(.ssid), !descriptor.wantsWiFi {
@@ -77,29 +65,20 @@ public struct DiscoveredItemKeys: WireRequest {
     public init() {}
     public static let recordName = "discovered item"
     public static let table = WireTable<Self>([
-        .init("name", \.name, .name), .init("productImage", \.image, .image), .init("identifier", \.identifier, .identifier),
+        .init("name", \.name, .name), .init("productImage", \.image, .image), .init("identifier", \.identifier, .text),
     ])
 
-    func checked() throws(WireProblem) -> DiscoveredItem {
+    public func checked() throws(WireProblem) -> DiscoveredItem {
         let name = try required(name, "name")
-        let image = try WireDecoding.productImage(image)
-        guard let identifier = AccessoryID(try required(identifier, "identifier")) else {
-            throw WireProblem(identifier ?? "", "not a UUID", at: "identifier")
-        }
+        let image = try productImage(image)
+        let text = try required(identifier, "identifier")
+        guard let identifier = AccessoryID(text) else { throw WireProblem(text, "not a UUID", at: "identifier") }
         return DiscoveredItem(name: name, image: image, identifier: identifier)
-    }
-}
-
-extension WireRequest {
-    fileprivate func required<Value>(_ value: Value?, _ key: String) throws(WireProblem) -> Value {
-        guard let value else { throw WireProblem("", "is missing", at: key) }
-        return value
     }
 }
 
 /// The settings of `ShowPicker`.
 extension PickerSettings: WireRequest {
-    typealias Checked = Self
     public static let recordName = "settings"
     public static let table = WireTable<Self>([
         .init("discoveryTimeout", \.discoveryTimeout, .timeout), .init("options", \.options, .words),
@@ -115,13 +94,13 @@ public struct AuthorizationKeys: WireRequest, Hashable {
     public var bridgingAddress: [UInt8]?
 
     public init() {}
-    public static let recordName = "authorization"
+    public static let recordName = "settings"
     public static let table = WireTable<Self>([
         .init("ssid", \.ssid, .networkName), .init("bluetoothTransportBridgingIdentifier", \.bridgingAddress, .address),
     ])
 
     // A device of classic Bluetooth has a public address.
-    func checked() -> AuthorizationSettings {
+    public func checked() -> AuthorizationSettings {
         AuthorizationSettings(
             ssid: ssid.flatMap { SSID($0) }, bridgingAddress: bridgingAddress.flatMap { BluetoothAddress(bytes: $0, kind: .public) }
         )
@@ -129,22 +108,13 @@ public struct AuthorizationKeys: WireRequest, Hashable {
 }
 
 /// The options of `RenameAccessory`.
-public struct RenameKeys: WireRequest {
-    /// The parts to rename.
-    public var options: RenameOptions = []
-
-    public init() {}
-    /// Stores its argument.
-    public init(_ options: RenameOptions) { self.options = options }
-    public static let recordName = "renaming"
-    public static let table = WireTable<Self>([.init("renameOptions", \.options, .words)])
-
-    func checked() -> RenameOptions { options }
+extension RenameOptions: WireRequest {
+    public static let recordName = "options"
+    public static let table = WireTable<Self>([.init("renameOptions", \.self, .words)])
 }
 
 /// The options of `JoinNetwork`. The passphrase is never part of an error.
 public struct JoinOptions: WireRequest, Hashable {
-    typealias Checked = Self
     /// The network that the app means; nil for the accessory's.
     public var ssid: SSID?
     /// The network's passphrase; nil for an open network.
@@ -153,7 +123,7 @@ public struct JoinOptions: WireRequest, Hashable {
     public var isHidden = false
 
     public init() {}
-    public static let recordName = "joining"
+    public static let recordName = "options"
     public static let table = WireTable<Self>([
         .init("ssid", \.ssid, WireType<[UInt8]>.networkName.converted({ SSID($0) }, \.bytes)),
         .init("passphrase", \.passphrase, .passphrase), .init("hidden", \.isHidden, .flag),
@@ -162,12 +132,11 @@ public struct JoinOptions: WireRequest, Hashable {
 
 /// The capabilities of `RegisterPicker`: the description that a picker program gives.
 public struct PickerCapabilities: WireRequest, Hashable {
-    typealias Checked = Self
     /// Its name for people; nil when it gives none.
     public var label: String?
     /// Seconds after which its registration ends unless it registers again, within `Limits.pickerLease`; nil when it
     /// does not say.
-    public var lease: Double?
+    public var lease: UInt32?
     /// Whether no person sees it; nil when it does not say.
     public var isUnattended: Bool?
 
@@ -202,7 +171,7 @@ public struct AnswerKeys: WireRequest {
         .init("accept", \.accepts, .truth), .init("passkey", \.passkey, .passkey), .init("pin", \.pin, .pin),
     ])
 
-    func checked() throws(WireProblem) -> PromptAnswer {
+    public func checked() throws(WireProblem) -> PromptAnswer {
         // A number typed in says "accept" by itself; only "no" contradicts it.
         switch (accepts, passkey, pin) {
         case (let accepts?, nil, nil): return accepts ? .accept : .reject
@@ -214,18 +183,17 @@ public struct AnswerKeys: WireRequest {
 }
 
 /// The options of `CreateSession`, which has no keys yet.
-struct SessionKeys: WireRequest {
-    typealias Checked = Self
-    static let recordName = "session"
-    static let table = WireTable<Self>([])
+public struct SessionKeys: WireRequest {
+    public init() {}
+    public static let recordName = "options"
+    public static let table = WireTable<Self>([])
 }
 
 // MARK: - Types
 
 extension WireType<String> {
     /// A name for people, see `ShownName`.
-    fileprivate static var name: Self { text.refusing(WireDecoding.nameProblem) }
-    fileprivate static var identifier: Self { text.refusing { AccessoryID($0) == nil ? WireProblem($0, "not a UUID") : nil } }
+    fileprivate static var name: Self { text.refusing(ShownName.refusal) }
     fileprivate static var peripheral: Self {
         text.refusing { Migration.Peripheral($0) == nil ? WireProblem($0, "neither an address nor a UUID") : nil }
     }
@@ -273,8 +241,14 @@ extension WireType<NetworkJoin.Passphrase> {
 }
 
 extension WireType<UInt32> {
+    fileprivate static var lease: Self {
+        let range = Limits.pickerLease
+        return unsigned("u", DBusValue.uint32).refusing { lease in
+            range.contains(lease) ? nil : WireProblem(lease, "must be \(range.lowerBound) to \(range.upperBound) seconds")
+        }
+    }
     fileprivate static var passkey: Self {
-        uint32.refusing { Limits.passkey.contains($0) ? nil : WireProblem($0, "must be 0 to 999999") }
+        unsigned("u", DBusValue.uint32).refusing { Limits.passkey.contains($0) ? nil : WireProblem($0, "must be 0 to 999999") }
     }
 }
 
@@ -283,15 +257,5 @@ extension WireType<Double?> {
     fileprivate static var timeout: Self {
         WireType<Double>.duration(within: Limits.discoveryTimeout)
             .converted({ .some($0 == .infinity ? nil : $0) }, { $0 ?? .infinity })
-    }
-}
-
-extension WireType<Double> {
-    fileprivate static var lease: Self {
-        WireType<UInt32>.uint32.refusing { lease in
-            guard !Limits.pickerLease.contains(lease) else { return nil }
-            return WireProblem(
-                lease, "must be \(Limits.pickerLease.lowerBound) to \(Limits.pickerLease.upperBound) seconds")
-        }.converted({ Double($0) }, { UInt32($0) })
     }
 }

@@ -44,9 +44,9 @@ public struct WireType<Value: Equatable & Sendable>: Sendable {
 }
 
 /// The reason why a request is refused.
-struct WireProblem: Error {
+public struct WireProblem: Error {
     /// From the dictionary to the value, `descriptor.ssid`; empty for the dictionary itself.
-    private(set) var path: String
+    let path: String
     /// Nil where the problem is that several keys do not go together.
     let value: String?
     let reason: String
@@ -57,11 +57,9 @@ struct WireProblem: Error {
         self.reason = reason
     }
 
-    func within(_ key: String) -> WireProblem {
-        var problem = self
-        problem.path = path.isEmpty ? key : "\(key).\(path)"
-        return problem
-    }
+    init(noneOf words: [String], _ word: String) { self.init(word, "must be one of \(words.joined(separator: ", "))") }
+
+    func within(_ key: String) -> Self { Self(value, reason, at: path.isEmpty ? key : "\(key).\(path)") }
 }
 
 /// The form of a value for a reader without types, such as the page for Cockpit.
@@ -264,21 +262,15 @@ extension WireType<[ObjectPath]> {
 
 extension WireType<[UInt8]> {
     /// `ay`.
-    static var bytes: Self {
-        Self("ay", .bytes, { .bytes($0) }, \.bytesValue).refusing { bytes in
-            bytes.count <= Limits.dataBytes
-                ? nil : WireProblem("\(bytes.count) bytes", "longer than \(Limits.dataBytes) bytes")
-        }
-    }
+    static var bytes: Self { Self("ay", .bytes, { .bytes($0) }, \.bytesValue).limited(to: Limits.dataBytes) }
     /// `ay`; a request may have text for its UTF-8 bytes.
     static var bytesOrText: Self {
-        let type = Self(
-            "ay", .text, { .bytes($0) }, { value in value.stringValue.map { Array($0.utf8) } ?? value.bytesValue },
-            wanted: "ay or s")
-        return type.refusing { bytes in
-            bytes.count <= Limits.textBytes
-                ? nil : WireProblem("\(bytes.count) bytes", "longer than \(Limits.textBytes) bytes")
-        }
+        let decode = { @Sendable (value: DBusValue) in value.stringValue.map { Array($0.utf8) } ?? value.bytesValue }
+        return Self("ay", .text, { .bytes($0) }, decode, wanted: "ay or s").limited(to: Limits.textBytes)
+    }
+
+    private func limited(to count: Int) -> Self {
+        refusing { $0.count <= count ? nil : WireProblem("\($0.count) bytes", "longer than \(count) bytes") }
     }
 }
 
@@ -295,7 +287,7 @@ extension WireType<Int> {
 
 extension WireType where Value: FixedWidthInteger & UnsignedInteger {
     /// A number without a sign. Many languages have one type of integer only: any that holds the number is taken.
-    private static func unsigned(_ signature: Signature, _ encode: @escaping @Sendable (Value) -> DBusValue) -> Self {
+    static func unsigned(_ signature: Signature, _ encode: @escaping @Sendable (Value) -> DBusValue) -> Self {
         let decode = { @Sendable (value: DBusValue) -> Value? in
             if case .uint64(let number) = value.unwrapped { return Value(exactly: number) }
             return value.integerValue.flatMap { Value(exactly: $0) }
@@ -303,27 +295,15 @@ extension WireType where Value: FixedWidthInteger & UnsignedInteger {
         return Self(
             signature, .number, encode, decode, wanted: "\(signature), or another integer",
             refuse: { value in
-                guard decode(value) == nil else { return nil }
-                let problem = { (number: String) in WireProblem(number, "must be 0 to \(Value.max)") }
-                if case .uint64(let number) = value.unwrapped { return problem("\(number)") }
-                return value.integerValue.map { problem("\($0)") }
+                let number = if case .uint64(let large) = value.unwrapped { "\(large)" } else { value.integerValue?.description }
+                return decode(value) == nil ? number.map { WireProblem($0, "must be 0 to \(Value.max)") } : nil
             })
     }
 }
 
 extension WireType<UInt64> {
     /// `t`.
-    static var uint64: Self { unsigned("t") { .uint64($0) } }
-}
-
-extension WireType<UInt32> {
-    /// `u`.
-    static var uint32: Self { unsigned("u") { .uint32($0) } }
-}
-
-extension WireType<UInt16> {
-    /// `q`.
-    static var uint16: Self { unsigned("q") { .uint16($0) } }
+    static var uint64: Self { unsigned("t", DBusValue.uint64) }
 }
 
 extension WireType<Double> {
@@ -342,9 +322,9 @@ extension WireType where Value: RawRepresentable<String> & CaseIterable {
         Self(
             word.signature, word.shape, word.encode, word.decode,
             refuse: { value in
-                if let problem = WireType<String>.text.refuse(value) { return problem }
-                guard word.decode(value) == nil, let text = value.stringValue else { return nil }
-                return WireProblem(text, "must be one of \(Value.allCases.map(\.rawValue).joined(separator: ", "))")
+                let words = Value.allCases.map(\.rawValue)
+                let strange = value.stringValue.flatMap { words.contains($0) ? nil : $0 }
+                return WireType<String>.text.refuse(value) ?? strange.map { WireProblem(noneOf: words, $0) }
             })
     }
 }
@@ -362,14 +342,10 @@ extension WireType where Value: NamedOptions {
                 let strange = options.subtracting(Value(known.map(\.1)))
                 return .strings(known.map(\.0) + (strange.isEmpty ? [] : ["\(UInt(bitPattern: strange.rawValue))"]))
             },
-            { value in
-                value.stringsValue.map { words in Value(Value.names.filter { words.contains($0.0) }.map(\.1)) }
-            },
+            { $0.stringsValue.map { words in Value(Value.names.filter { words.contains($0.0) }.map(\.1)) } },
             refuse: { value in
-                let strange = value.stringsValue?.first { word in !Value.names.contains { $0.0 == word } }
-                return strange.map {
-                    WireProblem($0, "must be one of \(Value.names.map(\.0).joined(separator: ", "))")
-                }
+                let words = Value.names.map(\.0)
+                return value.stringsValue?.first { !words.contains($0) }.map { WireProblem(noneOf: words, $0) }
             })
     }
 }
@@ -420,7 +396,7 @@ extension WireType<[String]> {
     /// `as`.
     static var texts: Self { Self("as", .texts, { .strings($0) }, \.stringsValue) }
     /// `as`, left out where it is empty.
-    static var someTexts: Self { texts.leftOutWhereEmpty }
+    static var someTexts: Self { texts.leftOut(where: []) }
 }
 
 extension WireType<[String: DBusValue]> {
@@ -438,7 +414,7 @@ extension WireType<[String: [String]]> {
 extension WireType<[String: [UInt8]]> {
     /// `a{say}`, left out where it is empty.
     static var bytesByText: Self {
-        byKey("s", "ay", .dictionary, DBusValue.string, \.stringValue, DBusValue.bytes, \.bytesValue).leftOutWhereEmpty
+        byKey("s", "ay", .dictionary, DBusValue.string, \.stringValue, DBusValue.bytes, \.bytesValue).leftOut(where: [:])
     }
 }
 
@@ -448,7 +424,7 @@ extension WireType<[UInt16: [UInt8]]> {
         byKey(
             "q", "ay", .dictionary, DBusValue.uint16, { $0.integerValue.flatMap { UInt16(exactly: $0) } }, DBusValue.bytes,
             \.bytesValue
-        ).leftOutWhereEmpty
+        ).leftOut(where: [:])
     }
 }
 
@@ -477,11 +453,6 @@ extension WireType {
                 }
             })
     }
-}
-
-extension WireType where Value: Collection {
-    /// The same, without a value that is empty.
-    fileprivate var leftOutWhereEmpty: Self { Self(signature, shape, { $0.isEmpty ? nil : encode($0) }, decode) }
 }
 
 extension WireType where Value: WireRecord {

@@ -238,7 +238,7 @@ public final class AccessoryEngine {
     /// - Throws: `InvalidRequest` for an answer that fits no prompt.
     public func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try pickers.respond(run, answer: answer) }
 
-    /// The person gave a name that `WireDecoding.checkName` accepts.
+    /// The person gave a name that `ShownName.check` accepts.
     ///
     /// - Throws: `InvalidRequest` when no name was asked for, or a network cannot have it.
     public func rename(_ run: PickerRun, to name: String) throws(SetupError) { try pickers.rename(run, to: name) }

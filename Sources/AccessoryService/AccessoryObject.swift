@@ -76,7 +76,7 @@ final class AccessoryObject: ServiceObject {
     }
 
     private func joinNetwork(_ call: MethodCall) throws(BusError) {
-        let options = try WireDecoding.joinOptions(call.arguments[0])
+        let options = try JoinOptions.decode(call.arguments[0])
         guard let app = service.grant(on: id, of: call.sender)?.app else { throw .unknownObject(path) }
         try asking { () throws(SetupError) in
             try service.engine.joinNetwork(
@@ -95,7 +95,7 @@ final class AccessoryObject: ServiceObject {
     private func rename(_ call: MethodCall) throws(BusError) {
         let accessory = try known()
         let name = call.arguments[0].stringValue ?? ""
-        try WireDecoding.checkName(name, "name")
+        try ShownName.check(name, "name")
         try asking { () throws(SetupError) in
             try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
         }

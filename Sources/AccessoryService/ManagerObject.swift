@@ -34,7 +34,7 @@ final class ManagerObject: ServiceObject {
     }
 
     private func createSession(_ call: MethodCall) throws(BusError) {
-        try WireDecoding.empty(call.arguments[0], "options")
+        try SessionKeys.decode(call.arguments[0], "options")
         try openSession(call, mayWait: true)
     }
 
@@ -58,10 +58,10 @@ final class ManagerObject: ServiceObject {
     }
 
     private func registerPicker(_ call: MethodCall) throws(BusError) {
-        let capabilities = try WireDecoding.pickerCapabilities(call.arguments[0])
+        let capabilities = try PickerCapabilities.decode(call.arguments[0])
         try asking { () throws(SetupError) in
             try service.engine.registerPicker(
-                ClientID(call.sender), label: capabilities.label, lease: capabilities.lease,
+                ClientID(call.sender), label: capabilities.label, lease: capabilities.lease.map(Double.init),
                 isUnattended: capabilities.isUnattended,
                 user: service.clients.account(of: call.sender))
         }

@@ -224,7 +224,7 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
         request("RenameAccessory", showsPicker: true, completionHandler) {
-            [.objectPath(accessory.object), renameOptions.keys.wire]
+            [.objectPath(accessory.object), renameOptions.model.wire]
         }
     }
 

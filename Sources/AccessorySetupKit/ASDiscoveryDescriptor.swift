@@ -53,15 +53,18 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     private var keys: DescriptorKeys { lock.withLock { $0 } }
     private var traits: DiscoveryDescriptor { keys.traits }
 
+    /// Makes the value before it takes the lock: an app's subclass may have a hand in it.
+    private func store<Value: Sendable>(_ path: any WritableKeyPath<DescriptorKeys, Value> & Sendable, _ value: Value) {
+        lock.withLock { $0[keyPath: path] = value }
+    }
+
     func duplicate() -> ASDiscoveryDescriptor { ASDiscoveryDescriptor(keys) }
 
     /// A copy with the same traits (`NSCopying`).
     open func copy(with zone: NSZone? = nil) -> Any { duplicate() }
 
     /// Equal when all traits are.
-    open override func isEqual(_ other: Any?) -> Bool {
-        (other as? ASDiscoveryDescriptor)?.keys == keys
-    }
+    open override func isEqual(_ other: Any?) -> Bool { (other as? ASDiscoveryDescriptor)?.keys == keys }
 
     /// Goes with `isEqual`; changes with the traits.
     open override var hash: Int { keys.hashValue }
@@ -77,7 +80,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// The company in the advertised manufacturer data; 0, the default, stands for none.
     open var bluetoothCompanyIdentifier: ASBluetoothCompanyIdentifier {
         get { ASBluetoothCompanyIdentifier(traits.companyIdentifier?.value ?? 0) }
-        set { lock.withLock { $0.traits.companyIdentifier = newValue.rawValue == 0 ? nil : CompanyIdentifier(newValue.rawValue) } }
+        set { store(\.traits.companyIdentifier, newValue.rawValue == 0 ? nil : CompanyIdentifier(newValue.rawValue)) }
     }
 
     /// Bytes that the company's manufacturer data begins with. Needs ``bluetoothCompanyIdentifier`` and a
@@ -85,50 +88,50 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// nothing.
     open var bluetoothManufacturerDataBlob: Data? {
         get { keys.manufacturerData.blob.map { Data($0) } }
-        set { lock.withLock { $0.manufacturerData.blob = newValue.map { [UInt8]($0) } } }
+        set { store(\.manufacturerData.blob, newValue.map { [UInt8]($0) }) }
     }
 
     /// Which bits of ``bluetoothManufacturerDataBlob`` count.
     open var bluetoothManufacturerDataMask: Data? {
         get { keys.manufacturerData.mask.map { Data($0) } }
-        set { lock.withLock { $0.manufacturerData.mask = newValue.map { [UInt8]($0) } } }
+        set { store(\.manufacturerData.mask, newValue.map { [UInt8]($0) }) }
     }
 
     /// A service that the accessory advertises, in a list of services or as the key of service data.
     open var bluetoothServiceUUID: CBUUID? {
         get { keys.serviceUUID.map { CBUUID(wire: $0.text) ?? CBUUID() } }
-        set { lock.withLock { $0.serviceUUID = newValue.map { UUIDText($0.uuidString) } } }
+        set { store(\.serviceUUID, newValue.map { UUIDText($0.uuidString) }) }
     }
 
     /// Bytes that the service's data begins with. Needs ``bluetoothServiceUUID`` and a ``bluetoothServiceDataMask`` of
     /// the same length; a bit outside the mask is refused, as it could match nothing.
     open var bluetoothServiceDataBlob: Data? {
         get { keys.serviceData.blob.map { Data($0) } }
-        set { lock.withLock { $0.serviceData.blob = newValue.map { [UInt8]($0) } } }
+        set { store(\.serviceData.blob, newValue.map { [UInt8]($0) }) }
     }
 
     /// Which bits of ``bluetoothServiceDataBlob`` count.
     open var bluetoothServiceDataMask: Data? {
         get { keys.serviceData.mask.map { Data($0) } }
-        set { lock.withLock { $0.serviceData.mask = newValue.map { [UInt8]($0) } } }
+        set { store(\.serviceData.mask, newValue.map { [UInt8]($0) }) }
     }
 
     /// A part of the advertised name.
     open var bluetoothNameSubstring: String? {
         get { traits.nameSubstring }
-        set { lock.withLock { $0.traits.nameSubstring = newValue } }
+        set { store(\.traits.nameSubstring, newValue) }
     }
 
     /// How ``bluetoothNameSubstring`` is compared.
     open var bluetoothNameSubstringCompareOptions: NSString.CompareOptions {
-        get { NSString.CompareOptions(traits.nameCompareOptions) }
-        set { lock.withLock { $0.traits.nameCompareOptions = CompareOptions(newValue) } }
+        get { NSString.CompareOptions(rawValue: UInt(bitPattern: traits.nameCompareOptions.rawValue)) }
+        set { store(\.traits.nameCompareOptions, CompareOptions(rawValue: Int(bitPattern: newValue.rawValue))) }
     }
 
     /// How near the accessory must be.
     open var bluetoothRange: Range {
         get { traits.range == .immediate ? .immediate : .default }
-        set { lock.withLock { $0.traits.range = newValue == .immediate ? .immediate : .default } }
+        set { store(\.traits.range, newValue == .immediate ? .immediate : .default) }
     }
 
     // MARK: Wi-Fi
@@ -136,13 +139,13 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// The name of the accessory's network, 1 to 32 bytes of UTF-8. Not together with ``ssidPrefix``.
     open var ssid: String? {
         get { traits.ssid.map { String(decoding: $0, as: UTF8.self) } }
-        set { lock.withLock { $0.traits.ssid = newValue.map { Array($0.utf8) } } }
+        set { store(\.traits.ssid, newValue.map { Array($0.utf8) }) }
     }
 
     /// The beginning of the network name of the accessory, 1 to 32 bytes of UTF-8. Not together with ``ssid``.
     open var ssidPrefix: String? {
         get { traits.ssidPrefix.map { String(decoding: $0, as: UTF8.self) } }
-        set { lock.withLock { $0.traits.ssidPrefix = newValue.map { Array($0.utf8) } } }
+        set { store(\.traits.ssidPrefix, newValue.map { Array($0.utf8) }) }
     }
 
     // MARK: Options
@@ -150,7 +153,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// The capabilities of the accessory.
     open var supportedOptions: ASAccessory.SupportOptions {
         get { ASAccessory.SupportOptions(rawValue: UInt(bitPattern: traits.supportedOptions.rawValue)) }
-        set { lock.withLock { $0.traits.supportedOptions = SupportOptions(rawValue: Int(bitPattern: newValue.rawValue)) } }
+        set { store(\.traits.supportedOptions, SupportOptions(rawValue: Int(bitPattern: newValue.rawValue))) }
     }
 
     // MARK: Wi-Fi Aware
@@ -158,25 +161,25 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// The accessory's Wi-Fi Aware service.
     open var wifiAwareServiceName: String? {
         get { traits.aware.serviceName }
-        set { lock.withLock { $0.traits.aware.serviceName = newValue } }
+        set { store(\.traits.aware.serviceName, newValue) }
     }
 
     /// Which side of the service the accessory is; counts only with ``wifiAwareServiceName``.
     open var wifiAwareServiceRole: WiFiAwareServiceRole {
         get { traits.aware.serviceRole == .publisher ? .publisher : .subscriber }
-        set { lock.withLock { $0.traits.aware.serviceRole = newValue == .publisher ? .publisher : nil } }
+        set { store(\.traits.aware.serviceRole, newValue == .publisher ? .publisher : nil) }
     }
 
     /// The accessory's Wi-Fi Aware model name.
     open var wifiAwareModelNameMatch: ASPropertyCompareString? {
         get { traits.aware.modelName.map(ASPropertyCompareString.init) }
-        set { lock.withLock { $0.traits.aware.modelName = newValue.map(WiFiAware.Match.init) } }
+        set { store(\.traits.aware.modelName, newValue?.match) }
     }
 
     /// The accessory's Wi-Fi Aware vendor name.
     open var wifiAwareVendorNameMatch: ASPropertyCompareString? {
         get { traits.aware.vendorName.map(ASPropertyCompareString.init) }
-        set { lock.withLock { $0.traits.aware.vendorName = newValue.map(WiFiAware.Match.init) } }
+        set { store(\.traits.aware.vendorName, newValue?.match) }
     }
 }
 
@@ -243,22 +246,12 @@ extension ASDiscoveryDescriptor {
     }
 }
 
-extension NSString.CompareOptions {
-    fileprivate init(_ options: CompareOptions) { self.init(rawValue: UInt(bitPattern: options.rawValue)) }
-}
-
-extension CompareOptions {
-    fileprivate init(_ options: NSString.CompareOptions) { self.init(rawValue: Int(bitPattern: options.rawValue)) }
-}
-
 extension ASPropertyCompareString {
     fileprivate convenience init(_ match: WiFiAware.Match) {
-        self.init(string: match.string, compareOptions: NSString.CompareOptions(match.options))
+        self.init(string: match.string, compareOptions: .init(rawValue: UInt(bitPattern: match.options.rawValue)))
     }
-}
 
-extension WiFiAware.Match {
-    fileprivate init(_ match: ASPropertyCompareString) {
-        self.init(string: match.string, options: CompareOptions(match.compareOptions))
+    fileprivate var match: WiFiAware.Match {
+        WiFiAware.Match(string: string, options: CompareOptions(rawValue: Int(bitPattern: compareOptions.rawValue)))
     }
 }

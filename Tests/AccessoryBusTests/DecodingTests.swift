@@ -88,7 +88,7 @@ private enum Dictionary: CaseIterable {
         case .settings: PickerSettings.table.rows
         case .answer: AnswerKeys.table.rows
         case .joinOptions: JoinOptions.table.rows
-        case .renameOptions: RenameKeys.table.rows
+        case .renameOptions: RenameOptions.table.rows
         case .authorizationSettings: AuthorizationKeys.table.rows
         }
     }
@@ -115,14 +115,14 @@ private enum Dictionary: CaseIterable {
 
     func decode(_ value: DBusValue) throws(BusError) {
         switch self {
-        case .descriptor: _ = try WireDecoding.descriptor(value, "descriptor")
-        case .item: _ = try WireDecoding.items(.array(of: "a{sv}", [value]))
-        case .discoveredItem: _ = try WireDecoding.discoveredItems(.array(of: "a{sv}", [value]))
-        case .settings: _ = try WireDecoding.settings(value)
-        case .answer: _ = try WireDecoding.answer(value)
-        case .joinOptions: _ = try WireDecoding.joinOptions(value)
-        case .renameOptions: _ = try WireDecoding.renameOptions(value)
-        case .authorizationSettings: _ = try WireDecoding.authorizationSettings(value)
+        case .descriptor: _ = try DescriptorKeys.decode(value, "descriptor")
+        case .item: _ = try ItemKeys.items(.array(of: "a{sv}", [value]))
+        case .discoveredItem: _ = try DiscoveredItemKeys.items(.array(of: "a{sv}", [value]))
+        case .settings: _ = try PickerSettings.decode(value)
+        case .answer: _ = try AnswerKeys.decode(value)
+        case .joinOptions: _ = try JoinOptions.decode(value)
+        case .renameOptions: _ = try RenameOptions.decode(value)
+        case .authorizationSettings: _ = try AuthorizationKeys.decode(value)
         }
     }
 }
@@ -143,7 +143,7 @@ private func refusal(_ dictionary: Dictionary, _ values: [String: DBusValue]) ->
 }
 
 private func descriptor(_ values: [String: DBusValue]) throws -> DiscoveryDescriptor {
-    try WireDecoding.descriptor(.vardict(values), "descriptor")
+    try DescriptorKeys.decode(.vardict(values), "descriptor")
 }
 
 private func expectRefusal(
@@ -201,8 +201,8 @@ private func expectRefusal(
     }
 
     @Test func whatHoldsNoKeysYet() {
-        #expect(refusal { () throws(BusError) in try WireDecoding.empty(.vardict([:]), "options") } == nil)
-        let message = refusal { () throws(BusError) in try WireDecoding.empty(.vardict(["x": .boolean(true)]), "options") }
+        #expect(refusal { () throws(BusError) in try SessionKeys.decode(.vardict([:]), "options") } == nil)
+        let message = refusal { () throws(BusError) in try SessionKeys.decode(.vardict(["x": .boolean(true)]), "options") }
         #expect(message == "options.x: type b: unknown key")
     }
 }
@@ -326,7 +326,7 @@ private func expectRefusal(
 
 @Suite struct RequestDecodingTests {
     private func item(_ values: [String: DBusValue]) throws -> DisplayItem {
-        try #require(try WireDecoding.items(.array(of: "a{sv}", [.vardict(Dictionary.item.base.merging(values) { $1 })])).first)
+        try #require(try ItemKeys.items(.array(of: "a{sv}", [.vardict(Dictionary.item.base.merging(values) { $1 })])).first)
     }
 
     @Test func anItem() throws {
@@ -387,13 +387,13 @@ private func expectRefusal(
 
     @Test func howManyItems() throws {
         let items = { (count: Int) in DBusValue.array(of: "a{sv}", Array(repeating: .vardict(Dictionary.item.base), count: count)) }
-        #expect(try WireDecoding.items(items(Limits.itemsPerPicker)).count == Limits.itemsPerPicker)
-        #expect(refusal { () throws(BusError) in _ = try WireDecoding.items(items(0)) } == "items: []: is empty")
-        let tooMany = refusal { () throws(BusError) in _ = try WireDecoding.items(items(Limits.itemsPerPicker + 1)) }
+        #expect(try ItemKeys.items(items(Limits.itemsPerPicker)).count == Limits.itemsPerPicker)
+        #expect(refusal { () throws(BusError) in _ = try ItemKeys.items(items(0)) } == "items: []: is empty")
+        let tooMany = refusal { () throws(BusError) in _ = try ItemKeys.items(items(Limits.itemsPerPicker + 1)) }
         #expect(tooMany == "items: 257 items: more than 256")
         // Discovered items may be an empty list.
-        #expect(try WireDecoding.discoveredItems(items(0)).isEmpty)
-        let tooManyFound = refusal { () throws(BusError) in _ = try WireDecoding.discoveredItems(items(257)) }
+        #expect(try DiscoveredItemKeys.items(items(0)).isEmpty)
+        let tooManyFound = refusal { () throws(BusError) in _ = try DiscoveredItemKeys.items(items(257)) }
         #expect(tooManyFound == "items: 257 items: more than 256")
     }
 
@@ -414,7 +414,7 @@ private func expectRefusal(
         let value = DBusValue.vardict(dictionary.base.merging(["productImage": .bytes(largest)]) { $1 })
         let message = refusal { () throws(BusError) in
             let values = DBusValue.array(of: "a{sv}", Array(repeating: value, count: 17))
-            if dictionary == .item { _ = try WireDecoding.items(values) } else { _ = try WireDecoding.discoveredItems(values) }
+            if dictionary == .item { _ = try ItemKeys.items(values) } else { _ = try DiscoveredItemKeys.items(values) }
         }
         #expect(message == "items[16].productImage: 17825792 bytes in total: more than 16777216")
     }
@@ -422,15 +422,15 @@ private func expectRefusal(
     @Test func whatWasDiscovered() throws {
         let values = DBusValue.array(of: "a{sv}", [.vardict(Dictionary.discoveredItem.base)])
         let id = try #require(AccessoryID("7F3C9A52-1111-4222-8333-444455556666"))
-        #expect(try WireDecoding.discoveredItems(values) == [DiscoveredItem(name: "Die", image: nil, identifier: id)])
+        #expect(try DiscoveredItemKeys.items(values) == [DiscoveredItem(name: "Die", image: nil, identifier: id)])
         expectRefusal(.discoveredItem, ["identifier": .string("180F")], of: "identifier", saying: "not a UUID")
     }
 
     @Test func settings() throws {
         func timeout(_ value: DBusValue) throws -> Double? {
-            try WireDecoding.settings(.vardict(["discoveryTimeout": value])).discoveryTimeout
+            try PickerSettings.decode(.vardict(["discoveryTimeout": value])).discoveryTimeout
         }
-        #expect(try WireDecoding.settings(.vardict([:])) == PickerSettings())
+        #expect(try PickerSettings.decode(.vardict([:])) == PickerSettings())
         for one in ones { #expect(try timeout(one) == 1) }
         #expect(try timeout(.double(0.1)) == 0.1)
         #expect(try timeout(.double(86_400)) == 86_400)
@@ -438,13 +438,13 @@ private func expectRefusal(
         for wrong in [0, 0.09, -1, 86_400.5, .nan, -.infinity] {
             expectRefusal(.settings, ["discoveryTimeout": .double(wrong)], of: "discoveryTimeout", saying: "must be 0.1 to")
         }
-        let filtered = try WireDecoding.settings(.vardict(["options": .strings(["filterDiscoveryResults"])]))
+        let filtered = try PickerSettings.decode(.vardict(["options": .strings(["filterDiscoveryResults"])]))
         #expect(filtered == PickerSettings(discoveryTimeout: 30, options: .filterDiscoveryResults))
         expectRefusal(.settings, ["options": .strings(["all"])], of: "options", saying: "must be one of filterDiscoveryResults")
     }
 
     @Test func answers() throws {
-        func answer(_ values: [String: DBusValue]) throws -> PromptAnswer { try WireDecoding.answer(.vardict(values)) }
+        func answer(_ values: [String: DBusValue]) throws -> PromptAnswer { try AnswerKeys.decode(.vardict(values)) }
         #expect(try answer(["accept": .boolean(true)]) == .accept)
         #expect(try answer(["accept": .boolean(false)]) == .reject)
         for one in ones { #expect(try answer(["passkey": one]) == .passkey(1)) }
@@ -466,12 +466,12 @@ private func expectRefusal(
 
     @Test func joining() throws {
         let key = String(repeating: "0f", count: 32)
-        let options = try WireDecoding.joinOptions(
+        let options = try JoinOptions.decode(
             .vardict(["ssid": .string("Die"), "passphrase": .string("12345678"), "hidden": .boolean(true)]))
         #expect(options.ssid == SSID("Die") && options.passphrase?.text == "12345678" && options.isHidden)
-        let none = try WireDecoding.joinOptions(.vardict([:]))
+        let none = try JoinOptions.decode(.vardict([:]))
         #expect(none.ssid == nil && none.passphrase == nil && !none.isHidden)
-        #expect(try WireDecoding.joinOptions(.vardict(["passphrase": .string(key)])).passphrase?.key != nil)
+        #expect(try JoinOptions.decode(.vardict(["passphrase": .string(key)])).passphrase?.key != nil)
         for secret in ["1234567", String(repeating: "secret", count: 11), "with\ncontrol", String(repeating: "zz", count: 32)] {
             let message = refusal(.joinOptions, ["passphrase": .string(secret)]) ?? "taken"
             #expect(message.contains("must have 8 to 63 bytes") && !message.contains(secret.prefix(6)), "\(message)")
@@ -479,14 +479,14 @@ private func expectRefusal(
     }
 
     @Test func afterwards() throws {
-        #expect(try WireDecoding.renameOptions(.vardict([:])) == [])
-        #expect(try WireDecoding.renameOptions(.vardict(["renameOptions": .strings(["ssid"])])) == .ssid)
+        #expect(try RenameOptions.decode(.vardict([:])) == [])
+        #expect(try RenameOptions.decode(.vardict(["renameOptions": .strings(["ssid"])])) == .ssid)
         expectRefusal(.renameOptions, ["renameOptions": .strings(["name"])], of: "renameOptions", saying: "must be one of ssid")
-        let settings = try WireDecoding.authorizationSettings(
+        let settings = try AuthorizationKeys.decode(
             .vardict(["ssid": .string("Die"), "bluetoothTransportBridgingIdentifier": .bytes([0, 1, 2, 3, 4, 5])]))
         #expect(settings.ssid == SSID("Die"))
         #expect(settings.bridgingAddress == BluetoothAddress("00:01:02:03:04:05", kind: .public))
-        #expect(try WireDecoding.authorizationSettings(.vardict([:])) == AuthorizationSettings())
+        #expect(try AuthorizationKeys.decode(.vardict([:])) == AuthorizationSettings())
         for bytes: [UInt8] in [[], [1], [1, 2, 3, 4, 5, 6, 7]] {
             expectRefusal(
                 .authorizationSettings, ["bluetoothTransportBridgingIdentifier": .bytes(bytes)],

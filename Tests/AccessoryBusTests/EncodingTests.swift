@@ -66,7 +66,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
             let value = descriptor.wire
             seen.formUnion(types(value).keys)
             set.formUnion(traits(descriptor).filter { unset[$0.key] != $0.value }.keys)
-            #expect(try WireDecoding.descriptor(value, "descriptor") == descriptor, "seed \(seed)")
+            #expect(try DescriptorKeys.decode(value, "descriptor") == descriptor, "seed \(seed)")
         }
         #expect(seen == Set(DescriptorKeys.table.rows.map(\.name)))
         // A property that is never set here could be without a row.

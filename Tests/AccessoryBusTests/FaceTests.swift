@@ -88,7 +88,7 @@ import Testing
         try check(DescriptorKeys.self)
         try check(PickerSettings.self)
         try check(AuthorizationKeys.self)
-        try check(RenameKeys.self)
+        try check(RenameOptions.self)
         try check(JoinOptions.self)
         try check(PickerCapabilities.self)
         try check(AnswerKeys.self)

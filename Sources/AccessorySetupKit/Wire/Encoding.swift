@@ -12,17 +12,16 @@ extension ASPickerDisplayItem {
     static func wire(_ items: [ASPickerDisplayItem], isUpdate: Bool) -> DBusValue {
         // A bus lets only so many descriptors into one message (16 by default); the images after these go as bytes.
         var descriptors = 16
-        let images = items.map { item -> DBusValue? in
+        let wires = items.map { item in
             // An empty image is none: the picker shows the name alone.
-            guard let image = item.productImage.bytes else { return nil }
-            guard descriptors > 0, let descriptor = FileDescriptor.sealed(image, name: "product-image") else {
-                return .bytes(image)
+            let image = item.productImage.bytes.map { bytes -> DBusValue in
+                guard descriptors > 0, let file = FileDescriptor.sealed(bytes, name: "product-image") else { return .bytes(bytes) }
+                descriptors -= 1
+                return .fileDescriptor(file)
             }
-            descriptors -= 1
-            return .fileDescriptor(descriptor)
+            return isUpdate ? item.updateWire(image) : item.wire(image)
         }
-        return .array(
-            of: "a{sv}", zip(items, images).map { item, image in isUpdate ? item.updateWire(image) : item.wire(image) })
+        return .array(of: "a{sv}", wires)
     }
 
     private func updateWire(_ image: DBusValue?) -> DBusValue {
@@ -39,7 +38,7 @@ extension ASPickerDisplayItem {
         keys.image = image
         keys.descriptor = descriptor.sent
         keys.setupOptions = AccessoryModel.SetupOptions(rawValue: Int(bitPattern: setupOptions.rawValue))
-        keys.renameOptions = renameOptions.keys.options
+        keys.renameOptions = renameOptions.model
         if let migration = self as? ASMigrationDisplayItem {
             keys.peripheral = migration.peripheralIdentifier?.uuidString ?? migration.peripheralAddress
             keys.hotspotSSID = migration.hotspotSSID.map { Array($0.utf8) }
@@ -50,5 +49,5 @@ extension ASPickerDisplayItem {
 }
 
 extension ASAccessory.RenameOptions {
-    var keys: RenameKeys { RenameKeys(RenameOptions(rawValue: Int(bitPattern: rawValue))) }
+    var model: RenameOptions { RenameOptions(rawValue: Int(bitPattern: rawValue)) }
 }

@@ -98,10 +98,10 @@ private final class AppSession {
     /// Authorized accessories that match one of the descriptors.
     func accessories(foundBy descriptors: [DBusValue]) throws(BusError) -> [Inventory.Accessory] {
         let wanted = try Set(
-            descriptors.map { value throws(BusError) in try Self.search(WireDecoding.descriptor(value, "descriptor")) })
+            descriptors.map { value throws(BusError) in try Self.search(DescriptorKeys.decode(value, "descriptor")) })
         return try accessories.filter { accessory in
             guard accessory.state == .authorized,
-                let descriptor = try? WireDecoding.descriptor(.vardict(accessory.descriptor), "Descriptor")
+                let descriptor = try? DescriptorKeys.decode(.vardict(accessory.descriptor), "Descriptor")
             else { return false }
             return wanted.contains(Self.search(descriptor))
         }

@@ -18,27 +18,13 @@ struct ItemArgument {
         let description: String
     }
 
-    private enum Kind {
-        case text
-        case number
-        /// Hexadecimal digits.
-        case data
-        /// `WORD+WORD`.
-        case words
-        case file
-    }
+    private static let itemRows = rows(ItemKeys.self) { ["name", "productImage", "setupOptions"].contains($0.name) }
+    // A structure has no form here.
+    private static let descriptorRows = rows(DescriptorKeys.self) { $0.signature != "(sas)" }
 
-    private static let itemKeys: [String: Kind] = ["name": .text, "productImage": .file, "setupOptions": .words]
-    private static let descriptorKeys = Dictionary(
-        uniqueKeysWithValues: DescriptorKeys.table.rows.compactMap { row -> (String, Kind)? in
-            switch row.shape {
-            case .text: (row.name, .text)
-            case .number: (row.name, .number)
-            case .bytes: (row.name, .data)
-            case .texts where row.signature == "as": (row.name, .words)
-            default: nil
-            }
-        })
+    private static func rows<Record: WireRecord>(_ type: Record.Type, _ isPossible: (WireRow) -> Bool) -> [String: WireRow] {
+        Dictionary(uniqueKeysWithValues: Record.table.rows.filter(isPossible).map { ($0.name, $0) })
+    }
 
     init(_ text: String) throws(Problem) {
         var item: [String: DBusValue] = [:]
@@ -49,12 +35,12 @@ struct ItemArgument {
             }
             let (key, value) = (String(part[..<equals]), String(part[part.index(after: equals)...]))
             guard item[key] == nil, descriptor[key] == nil else { throw Problem(description: "\(key): given twice") }
-            if let kind = Self.itemKeys[key] {
-                item[key] = try Self.value(value, kind, key)
-            } else if let kind = Self.descriptorKeys[key] {
-                descriptor[key] = try Self.value(value, kind, key)
+            if let row = Self.itemRows[key] {
+                item[key] = try Self.value(value, row)
+            } else if let row = Self.descriptorRows[key] {
+                descriptor[key] = try Self.value(value, row)
             } else {
-                let known = (Array(Self.itemKeys.keys) + Self.descriptorKeys.keys).sorted().joined(separator: ", ")
+                let known = (Array(Self.itemRows.keys) + Self.descriptorRows.keys).sorted().joined(separator: ", ")
                 throw Problem(description: "\(key): must be one of \(known)")
             }
         }
@@ -83,17 +69,24 @@ struct ItemArgument {
         return parts
     }
 
-    private static func value(_ text: String, _ kind: Kind, _ key: String) throws(Problem) -> DBusValue {
-        switch kind {
-        case .text: return .string(text)
-        case .words: return .strings(text.split(separator: "+", omittingEmptySubsequences: false).map(String.init))
+    private static func value(_ text: String, _ row: WireRow) throws(Problem) -> DBusValue {
+        let key = row.name
+        switch row.shape {
+        // `WORD+WORD`.
+        case .texts: return .strings(text.split(separator: "+", omittingEmptySubsequences: false).map(String.init))
         case .number:
             let isHexadecimal = text.lowercased().hasPrefix("0x")
             guard let number = isHexadecimal ? UInt64(text.dropFirst(2), radix: 16) : UInt64(text) else {
                 throw Problem(description: "\(key): \(text): is not a number")
             }
             return .uint64(number)
-        case .data:
+        case .bytes where key == "productImage":
+            do {
+                return .bytes(try SystemFile.contents(text, limit: Limits.imageBytes))
+            } catch {
+                throw Problem(description: "\(key): \(error)")
+            }
+        case .bytes:
             var bytes: [UInt8] = []
             var rest = Substring(text)
             while !rest.isEmpty {
@@ -104,12 +97,7 @@ struct ItemArgument {
                 rest = rest.dropFirst(2)
             }
             return .bytes(bytes)
-        case .file:
-            do {
-                return .bytes(try SystemFile.contents(text, limit: Limits.imageBytes))
-            } catch {
-                throw Problem(description: "\(key): \(error)")
-            }
+        default: return .string(text)
         }
     }
 }

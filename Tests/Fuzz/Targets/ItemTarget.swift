@@ -45,7 +45,7 @@ func decodeItems(_ bytes: UnsafeRawBufferPointer) {
     do throws(BusError) {
         switch kind {
         case 0, 1, 2:
-            let items = try WireDecoding.items(value)
+            let items = try ItemKeys.items(value)
             expect(!items.isEmpty && items.count <= Limits.itemsPerPicker, "\(items.count) items")
             for item in items {
                 expect(ShownName.problem(with: item.name) == nil, "a name that may not be shown: \(item.name)")
@@ -53,25 +53,25 @@ func decodeItems(_ bytes: UnsafeRawBufferPointer) {
             }
             look(for: items.map(\.descriptor), &input)
         case 3:
-            let items = try WireDecoding.discoveredItems(value)
+            let items = try DiscoveredItemKeys.items(value)
             expect(items.count <= Limits.itemsPerPicker, "\(items.count) items")
         case 4, 5:
-            let descriptor = try WireDecoding.descriptor(value, "descriptor")
-            let again = try WireDecoding.descriptor(descriptor.wire, "descriptor")
+            let descriptor = try DescriptorKeys.decode(value, "descriptor")
+            let again = try DescriptorKeys.decode(descriptor.wire, "descriptor")
             expect(again == descriptor, "decoded again it is another: \(descriptor) and \(again)")
             look(for: [descriptor], &input)
         case 6:
-            let settings = try WireDecoding.settings(value)
+            let settings = try PickerSettings.decode(value)
             expect(settings.discoveryTimeout.map(Limits.discoveryTimeout.contains) ?? true, "\(settings.discoveryTimeout ?? 0) s")
         case 7:
-            _ = try WireDecoding.answer(value)
-            _ = try WireDecoding.authorizationSettings(value)
+            _ = try AnswerKeys.decode(value)
+            _ = try AuthorizationKeys.decode(value)
         case 8:
-            _ = try WireDecoding.joinOptions(value)
-            _ = try WireDecoding.renameOptions(value)
+            _ = try JoinOptions.decode(value)
+            _ = try RenameOptions.decode(value)
         default:
-            let capabilities = try WireDecoding.pickerCapabilities(value)
-            let lease = capabilities.lease ?? Double(Limits.pickerLease.lowerBound)
+            let capabilities = try PickerCapabilities.decode(value)
+            let lease = capabilities.lease ?? Limits.pickerLease.lowerBound
             expect((5...3600).contains(lease), "a lease of \(lease) s")
         }
     } catch {
