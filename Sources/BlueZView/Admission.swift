@@ -86,9 +86,9 @@ struct Admission: Hashable, Sendable {
     ///
     /// - Parameter unread: the bytes that wait for each client.
     func slowestReader(_ unread: [String: Int]) -> String? {
-        let known = unread.filter { places[$0.key] != nil }
-        guard known.values.reduce(0, +) > limits.unreadBytes else { return nil }
-        let byUser = Dictionary(grouping: known) { places[$0.key]?.party }
+        let admitted = unread.filter { places[$0.key] != nil }
+        guard admitted.values.reduce(0, +) > limits.unreadBytes else { return nil }
+        let byUser = Dictionary(grouping: admitted) { places[$0.key]?.party }
         let most = byUser.values.max { total($0) < total($1) }
         return most?.max { ($0.value, places[$0.key]?.number ?? 0) < ($1.value, places[$1.key]?.number ?? 0) }?.key
     }

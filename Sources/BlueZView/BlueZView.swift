@@ -176,10 +176,10 @@ public final class BlueZView {
         var states: [LeftState] = []
         var devices: Set<ObjectPath> = []
         for client in clients.values.sorted(by: { $0.name < $1.name }) {
-            let known = client.followedDevices ?? []
+            let followed = client.followedDevices ?? []
             if isKept, let state = client.leave(&baggage) {
                 states.append(state)
-                devices.formUnion(known)
+                devices.formUnion(followed)
             } else {
                 client.endForRestart()
             }

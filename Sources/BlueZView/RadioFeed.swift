@@ -149,12 +149,12 @@ final class RadioFeed {
 
     /// - Parameter devices: whose objects clients know.
     func leave(_ devices: Set<ObjectPath>) -> LeftState {
-        let known = objects.filter { path, _ in devices.contains { $0 == path || path.isBelow($0) } }
+        let followed = objects.filter { path, _ in devices.contains { $0 == path || path.isBelow($0) } }
         return [
             "Owner": .string(owner ?? ""), "Generation": .uint32(UInt32(aliases.generation)),
             "KnownDevices": .objectPaths(devices.sorted()),
             "Objects": .dictionary(
-                key: "o", value: "as", known.map { .init(.objectPath($0.key), .strings($0.value.sorted())) }),
+                key: "o", value: "as", followed.map { .init(.objectPath($0.key), .strings($0.value.sorted())) }),
         ]
     }
 
@@ -174,22 +174,22 @@ final class RadioFeed {
             guard let self, self.owner == self.aliases.formerOwner, let entries = (try? result.get())?.first?.entries else {
                 return
             }
-            var known: [ObjectPath: Set<String>] = [:]
+            var former: [ObjectPath: Set<String>] = [:]
             for entry in state["Objects"]?.entries ?? [] {
-                if let path = entry.key.objectPathValue { known[path] = Set(entry.value.stringsValue ?? []) }
+                if let path = entry.key.objectPathValue { former[path] = Set(entry.value.stringsValue ?? []) }
             }
             let devices = state.paths("KnownDevices")
             for entry in entries {
                 guard let path = entry.key.objectPathValue, devices.contains(where: { $0 == path || path.isBelow($0) }) else {
                     continue
                 }
-                let names = known.removeValue(forKey: path) ?? []
+                let names = former.removeValue(forKey: path) ?? []
                 let come = entry.value.dictionary.filter { !names.contains($0.key) }
                 if !come.isEmpty { self.observer?.objectsAdded(path, come) }
                 let gone = names.subtracting(entry.value.dictionary.keys)
                 if !gone.isEmpty { self.observer?.objectsRemoved(path, gone.sorted()) }
             }
-            for (path, names) in known.sorted(by: { $1.key < $0.key }) { self.observer?.objectsRemoved(path, names.sorted()) }
+            for (path, names) in former.sorted(by: { $1.key < $0.key }) { self.observer?.objectsRemoved(path, names.sorted()) }
         }
     }
 
@@ -323,7 +323,7 @@ final class RadioFeed {
 /// Reads the process of a name from the bus, once for each owner.
 private final class ProcessReader {
     private let connection: Connection
-    private var known: (name: String, process: ServiceProcess)?
+    private var cached: (name: String, process: ServiceProcess)?
     private var completions: [(Result<ServiceProcess, BusError>) -> Void] = []
 
     init(_ connection: Connection) {
@@ -331,13 +331,13 @@ private final class ProcessReader {
     }
 
     func read(_ name: String, _ completion: @escaping (Result<ServiceProcess, BusError>) -> Void) {
-        if let known, known.name == name { return completion(.success(known.process)) }
+        if let cached, cached.name == name { return completion(.success(cached.process)) }
         completions.append(completion)
         guard completions.count == 1 else { return }
         connection.call(.credentials, at: Bus.path, [.string(name)]) { [weak self] result in
             guard let self else { return }
             let process = result.map { ServiceProcess($0.first?.vardictValue ?? [:]) }
-            if case .success(let process) = process { self.known = (name, process) }
+            if case .success(let process) = process { self.cached = (name, process) }
             let completions = self.completions
             self.completions = []
             for completion in completions { completion(process) }

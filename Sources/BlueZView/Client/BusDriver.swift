@@ -213,7 +213,7 @@ final class BusDriver {
                 }
                 self.reply(to: call, [.string(owner)])
             }
-        case "ListQueuedOwners": reply(to: call, [.strings([try known(try text())])])
+        case "ListQueuedOwners": reply(to: call, [.strings([try requireOwner(of: try text())])])
         case "StartServiceByName":
             let wanted = try text()
             guard owner(of: wanted) != nil else {
@@ -223,13 +223,15 @@ final class BusDriver {
             reply(to: call, [.uint32(2)])
         case "RequestName": throw .accessDenied("names cannot be owned on this bus")
         // Not the owner.
-        case "ReleaseName": reply(to: call, [.uint32(try known(try text()) == connection.name ? 3 : 2)])
+        case "ReleaseName": reply(to: call, [.uint32(try requireOwner(of: try text()) == connection.name ? 3 : 2)])
         case "GetConnectionUnixUser", "GetConnectionUnixProcessID", "GetConnectionCredentials":
             readProcess(of: try text()) { [weak self] in self?.answerProcess(call, member, $0) }
         case "GetConnectionSELinuxSecurityContext":
-            throw .standard("SELinuxSecurityContextUnknown", "Could not determine security context for '\(try known(try text()))'")
+            throw .standard(
+                "SELinuxSecurityContextUnknown", "Could not determine security context for '\(try requireOwner(of: try text()))'")
         case "GetAdtAuditSessionData":
-            throw .standard("AdtAuditDataUnknown", "Could not determine audit session data for '\(try known(try text()))'")
+            throw .standard(
+                "AdtAuditDataUnknown", "Could not determine audit session data for '\(try requireOwner(of: try text()))'")
         case "GetId": reply(to: call, [.string(identifier)])
         case "UpdateActivationEnvironment", "ReloadConfig":
             throw .accessDenied("\(member) is not for clients of this bus")
@@ -245,7 +247,7 @@ final class BusDriver {
         .standard("ServiceUnknown", "The name \(name) was not provided by any .service files")
     }
 
-    private func known(_ name: String) throws(BusError) -> String {
+    private func requireOwner(of name: String) throws(BusError) -> String {
         guard let owner = owner(of: name) else { throw Self.noOwner(name) }
         return owner
     }
