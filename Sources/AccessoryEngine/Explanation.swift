@@ -158,9 +158,9 @@ final class Explanations {
         if let denial = services.registry.policy.denial(of: sighting, to: app) {
             return ["rule \(denial.name) in \(denial.source) denies it"]
         }
-        let known = sighting.advertisement.flatMap { services.registry.ledger.accessory(at: $0.address) }
+        let accessory = sighting.advertisement.flatMap { services.registry.ledger.accessory(at: $0.address) }
         let isMine =
-            known.map { services.registry.ledger.hasByBluetooth($0.id, app) } ?? sighting.network.map {
+            accessory.map { services.registry.ledger.hasByBluetooth($0.id, app) } ?? sighting.network.map {
                 services.registry.ledger.grant(onNetwork: $0.ssid, to: app) != nil
             }
             ?? false

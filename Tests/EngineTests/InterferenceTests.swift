@@ -204,8 +204,8 @@ private final class World {
             switch run.presentation.stage {
             case .offering:
                 for offer in run.presentation.offers {
-                    guard let known = offer.address.flatMap(engine.ledger.accessory), known.id != offer.shared else { continue }
-                    mistaken = "\(known.displayName) is offered to \(run.session.app.id) as \(offer.name)"
+                    guard let other = offer.address.flatMap(engine.ledger.accessory), other.id != offer.shared else { continue }
+                    mistaken = "\(other.displayName) is offered to \(run.session.app.id) as \(offer.name)"
                 }
                 if let offer = choose(run.presentation.offers) { try? engine.pick(run, offer: offer.id) }
             case .confirming where run.presentation.prompt != nil: try? engine.respond(run, answer: isYes ? .accept : .reject)

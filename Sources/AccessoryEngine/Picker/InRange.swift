@@ -141,11 +141,11 @@ final class InRange {
         var missing = networks.keys
         for network in heard {
             missing.remove(network.ssid)
-            if let known = networks[network.ssid] {
-                known.misses = 0
-                if known.content != network { changed = true }
-                known.content = network
-                known.hear(network.rssi, weight: Self.networkWeight)
+            if let tracked = networks[network.ssid] {
+                tracked.misses = 0
+                if tracked.content != network { changed = true }
+                tracked.content = network
+                tracked.hear(network.rssi, weight: Self.networkWeight)
             } else if networks.count < Limits.trackedDevices, items.contains(where: { $0.descriptor.fits(network.ssid) }) {
                 admit(network)
                 changed = true
@@ -207,9 +207,9 @@ final class InRange {
         _ = services.removeAll { !peers.contains($0.content.peer) }
         var changed = services.count != before
         for service in heard {
-            if let known = services[service.peer] {
-                if known.content != service { changed = true }
-                known.content = service
+            if let tracked = services[service.peer] {
+                if tracked.content != service { changed = true }
+                tracked.content = service
             } else if services.count < Limits.trackedDevices, let item = matcher.firstMatch(service) {
                 services.add(Tracked(service, numbering.place(.service(service.peer)), item: item), at: service.peer)
                 onMatch(.service(service.peer))

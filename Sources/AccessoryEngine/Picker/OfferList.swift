@@ -23,7 +23,7 @@ struct OfferList {
             // Offers are costly to make by the thousand: only those that may be shown are made.
             devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
             let mayBeShown = { (device: Tracked<Advertisement>) in
-                known(device.content)?.isMine != true
+                stored(device.content)?.isMine != true
                     && policy.denial(of: Sighting(advertisement: device.content), to: app) == nil
             }
             devices = Array(devices.lazy.filter(mayBeShown).prefix(Limits.offersShown))
@@ -69,25 +69,25 @@ struct OfferList {
 
     private func offer(for device: Tracked<Advertisement>) -> Offer? {
         guard let index = device.item else { return nil }
-        let known = known(device.content)
-        guard known?.isMine != true else { return nil }
+        let stored = stored(device.content)
+        guard stored?.isMine != true else { return nil }
         let item = items[index]
         let advert = device.content
         let network = network(besides: item, index)
         // An app that has it by its network has nothing to confirm.
-        let isHeld = known.flatMap { ledger.grant(of: $0.accessory.id, to: app) }?.state == .authorized
+        let isHeld = stored.flatMap { ledger.grant(of: $0.accessory.id, to: app) }?.state == .authorized
         return Offer(
             id: identifier(device.number, network), device: advert.device, address: advert.address, adapter: advert.adapter,
             item: index,
-            name: known?.accessory.displayName ?? name(of: device.identifier, item),
+            name: stored?.accessory.displayName ?? name(of: device.identifier, item),
             advertisedName: advert.localName ?? "", rssi: device.rssi,
             // One that has lost its bond is shared only with apps for which it was paired again.
-            shared: known.flatMap { each in
+            shared: stored.flatMap { each in
                 ledger.grants(of: each.accessory.id).contains { $0.state != .unauthorized } ? each.accessory.id : nil
             },
             // The classic side is bridged for each app, over the bond that is there.
             needsPairing: item.descriptor.wantsPairing
-                && (known?.accessory.isBonded != true
+                && (stored?.accessory.isBonded != true
                     || advert.isPaired && item.supportWhilePairing.contains(.transportBridging)),
             isBonded: advert.isPaired,
             identifier: device.identifier, setup: isHeld ? item.setupOptions.subtracting(.confirmAuthorization) : item.setupOptions,
@@ -109,12 +109,12 @@ struct OfferList {
     }
 
     private func offer(for network: Tracked<WiFiNetwork>) -> Offer? {
-        guard let index = network.item, case let known = known(network.content.ssid), !known.isMine else { return nil }
+        guard let index = network.item, case let stored = stored(network.content.ssid), !stored.isMine else { return nil }
         let item = items[index]
         return Offer(
             id: "\(network.number)", device: nil, address: nil, item: index,
-            name: known.accessory?.displayName ?? name(of: network.identifier, item),
-            advertisedName: network.content.ssid.description, rssi: network.rssi, shared: known.accessory?.id, needsPairing: false,
+            name: stored.accessory?.displayName ?? name(of: network.identifier, item),
+            advertisedName: network.content.ssid.description, rssi: network.rssi, shared: stored.accessory?.id, needsPairing: false,
             identifier: network.identifier, setup: item.setupOptions, network: InRange.smoothed(network))
     }
 
@@ -142,14 +142,14 @@ struct OfferList {
         disclosure.item(for: identifier)?.name ?? item.name
     }
 
-    // MARK: Known accessories
+    // MARK: Stored accessories
 
-    private func known(_ advert: Advertisement) -> (accessory: Accessory, isMine: Bool)? {
+    private func stored(_ advert: Advertisement) -> (accessory: Accessory, isMine: Bool)? {
         ledger.accessory(at: advert.address).map { ($0, ledger.hasByBluetooth($0.id, app)) }
     }
 
     /// The stored accessory behind a network. One that this app has in whatever form is the app's.
-    private func known(_ ssid: SSID) -> (accessory: Accessory?, isMine: Bool) {
+    private func stored(_ ssid: SSID) -> (accessory: Accessory?, isMine: Bool) {
         (ledger.accessory(ofNetwork: ssid, for: app), ledger.grant(onNetwork: ssid, to: app) != nil)
     }
 
@@ -204,13 +204,13 @@ struct OfferList {
         switch key {
         case .device(let address):
             guard let device = inRange.devices.values.first(where: { $0.content.address == address }),
-                let item = device.item, known(device.content)?.isMine != true
+                let item = device.item, stored(device.content)?.isMine != true
             else { return nil }
             return DiscoveredAccessory(
                 identifier: device.identifier, item: items[item], advertisement: device.content,
                 network: network(of: items[item].descriptor), rssi: device.rssi)
         case .network(let ssid):
-            guard let network = inRange.networks[ssid], let item = network.item, !known(ssid).isMine else { return nil }
+            guard let network = inRange.networks[ssid], let item = network.item, !stored(ssid).isMine else { return nil }
             return DiscoveredAccessory(
                 identifier: network.identifier, item: items[item], advertisement: nil, network: InRange.smoothed(network),
                 rssi: network.rssi)

@@ -126,22 +126,22 @@ struct PickerRequests {
                 throw SetupError(error.code, "\(context).hotspotSSID: \(error.message)")
             }
         }
-        var known =
+        var accessory =
             bond.flatMap { registry.ledger.accessory(at: $0.address) }
             ?? migration.hotspotSSID.flatMap { registry.ledger.accessory(ofNetwork: $0, for: app) }
         if let number = migration.wifiAwarePairedDeviceID {
-            known = registry.ledger.grant(awareDevice: number).flatMap { registry.ledger.accessories[$0.accessory] }
-            if known == nil {
+            accessory = registry.ledger.grant(awareDevice: number).flatMap { registry.ledger.accessories[$0.accessory] }
+            if accessory == nil {
                 throw .invalid("\(context).wifiAwarePairedDeviceID", number, "no device was paired with this identifier")
             }
-            if let bond, known?.address != bond.address {
+            if let bond, accessory?.address != bond.address {
                 throw .invalid("\(context).wifiAwarePairedDeviceID", number, "is not the device of peripheralIdentifier")
             }
         }
-        guard bond != nil || migration.hotspotSSID != nil || known != nil else {
+        guard bond != nil || migration.hotspotSSID != nil || accessory != nil else {
             throw SetupError(.invalidRequest, "\(context): names no accessory")
         }
-        if let known, registry.ledger.grant(of: known.id, to: app)?.isEnabled == false {
+        if let accessory, registry.ledger.grant(of: accessory.id, to: app)?.isEnabled == false {
             let key =
                 migration.peripheral != nil
                 ? "peripheralIdentifier" : migration.hotspotSSID != nil ? "hotspotSSID" : "wifiAwarePairedDeviceID"
@@ -158,13 +158,13 @@ struct PickerRequests {
                 "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
         }
         let evidence = bond.map { Matcher.evidence(of: $0.advertisement, for: item.descriptor) } ?? .fits
-        var name = known?.displayName ?? item.name
+        var name = accessory?.displayName ?? item.name
         // The person has nothing else to decide by.
         if let bond, evidence == .missing { name += " (“\(bond.name)”, \(bond.address))" }
         let offer = Offer(
             id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
             name: name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
-            shared: known?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
+            shared: accessory?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
         return PickerRun.MigrationTarget(
             offer, item, Sighting(advertisement: bond?.advertisement, network: network), evidence)
     }
