@@ -197,7 +197,7 @@ enum Rows {
             service: try record.text("service"), owner: try record.text("owner"), bus: try record.text(ifAny: "bus") ?? "",
             interface: try record.text("interface"), network: try record.text("network"), joined: try record.text("joined"),
             previous: try record.text("previous"), enabled: try record.list("enabled", in: database) { text($0) },
-            known: try record.list(ifAny: "known", in: database) { text($0) } ?? [])
+            preexisting: try record.list(ifAny: "known", in: database) { text($0) } ?? [])
     }
 
     // MARK: Writing
@@ -266,7 +266,7 @@ enum Rows {
         let content = StoredJSON([
             "service": StoredJSON(record.service), "owner": StoredJSON(record.owner), "bus": StoredJSON(record.bus),
             "interface": StoredJSON(record.interface), "network": StoredJSON(record.network), "joined": StoredJSON(record.joined),
-            "previous": StoredJSON(record.previous), "enabled": StoredJSON(record.enabled), "known": StoredJSON(record.known),
+            "previous": StoredJSON(record.previous), "enabled": StoredJSON(record.enabled), "known": StoredJSON(record.preexisting),
         ])
         try database.execute("INSERT INTO joinRecord (content) VALUES (?)", SQLValue(content.text))
     }

@@ -68,12 +68,12 @@ public struct JoinRecord: Hashable, Sendable {
     /// Connections to enable again.
     public var enabled: [String]
     /// The service's own connections, which must not be removed.
-    public var known: [String]
+    public var preexisting: [String]
 
     /// Stores its arguments.
     public init(
         service: String, owner: String, bus: String = "", interface: String, network: String, joined: String = "",
-        previous: String = "", enabled: [String] = [], known: [String] = []
+        previous: String = "", enabled: [String] = [], preexisting: [String] = []
     ) {
         self.service = service
         self.owner = owner
@@ -83,7 +83,7 @@ public struct JoinRecord: Hashable, Sendable {
         self.joined = joined
         self.previous = previous
         self.enabled = enabled
-        self.known = known
+        self.preexisting = preexisting
     }
 }
 

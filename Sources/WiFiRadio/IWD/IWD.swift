@@ -377,7 +377,7 @@ final class IWD: ServiceAdapter, WiFiService {
 
     /// The known networks of a record's name that iwd did not know when the record was written.
     private static func added(since record: JoinRecord, _ name: String, in objects: Objects) -> [ObjectPath] {
-        knownNetworks(named: name, in: objects).filter { !(record.enabled + record.known).contains($0.rawValue) }
+        knownNetworks(named: name, in: objects).filter { !(record.enabled + record.preexisting).contains($0.rawValue) }
     }
 
     private func forget(_ networks: [ObjectPath], completion: @escaping (Bool) -> Void) {

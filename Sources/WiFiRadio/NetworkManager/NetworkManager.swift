@@ -207,8 +207,8 @@ final class NetworkManager: ServiceAdapter, WiFiService {
             record.previous = previous?.rawValue ?? ""
             self.reconnection = nil
             self.iwd.knownNetworks(named: request.join.ssid) { [weak self] result in
-                guard let self, let known = result.value(orElse: failed) else { return }
-                record.known = known
+                guard let self, let preexisting = result.value(orElse: failed) else { return }
+                record.preexisting = preexisting
                 self.readSecurity(of: request) { [weak self] security in
                     let settings = ManagedNetwork.settings(
                         request.join, security: security, interface: request.interface, user: Self.user)

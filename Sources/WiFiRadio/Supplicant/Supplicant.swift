@@ -171,7 +171,7 @@ final class Supplicant: ServiceAdapter, WiFiService {
             self.link.properties(.supplicantNetwork, at: others) { [weak self] result in
                 guard let self, let found = result.value(orElse: failed) else { return }
                 record.enabled = found.filter { $0.values["Enabled"]?.booleanValue == true }.map(\.path.rawValue)
-                record.known = others.map(\.rawValue)
+                record.preexisting = others.map(\.rawValue)
                 // Before the network is added: after a crash, it is the one that is not in the record.
                 if let failure = request.record(record) { return request.fail(failure) }
                 self.add(request, record, SupplicantNetwork.arguments(request.join, knowsSAE: SupplicantNetwork.knowsSAE(values)))
@@ -238,7 +238,7 @@ final class Supplicant: ServiceAdapter, WiFiService {
         // It was about to be added: every later one of this name.
         link.properties(.supplicantInterface, at: path) { [weak self] result in
             guard let self, let values = result.value(orElse: { _ in completion(false) }) else { return }
-            self.remove(Self.networks(values).filter { !record.known.contains($0.rawValue) }, record, path, completion)
+            self.remove(Self.networks(values).filter { !record.preexisting.contains($0.rawValue) }, record, path, completion)
         }
     }
 

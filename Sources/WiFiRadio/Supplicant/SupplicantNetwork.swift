@@ -77,8 +77,8 @@ enum SupplicantNetwork {
 
     /// Whether an interface's `Capabilities` contain SAE; assumed where the property is missing.
     static func knowsSAE(_ values: [String: DBusValue]) -> Bool {
-        guard let known = values["Capabilities"]?.vardictValue?["KeyMgmt"]?.stringsValue else { return true }
-        return known.contains { strstr($0, "sae") != nil }
+        guard let methods = values["Capabilities"]?.vardictValue?["KeyMgmt"]?.stringsValue else { return true }
+        return methods.contains { strstr($0, "sae") != nil }
     }
 
     /// The arguments of `AddNetwork`: wpa_supplicant quotes texts itself, and takes bytes as they are.
