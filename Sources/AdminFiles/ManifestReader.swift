@@ -10,7 +10,7 @@ internal import SystemFiles
 public enum ManifestReader {
     private static let application = "Application"
     private static let setup = "AccessorySetup"
-    private static let known: [String: Set<String>] = [
+    private static let schema: [String: Set<String>] = [
         application: [
             "Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User", "Socket", "SocketUser", "SocketGroup",
             "SocketMode",
@@ -36,7 +36,7 @@ public enum ManifestReader {
     private static func read(
         _ file: KeyFile, _ files: inout RememberedFiles
     ) throws(KeyFileProblem) -> Result<AppManifest, ManifestProblems> {
-        var problems = file.unknown(besides: known)
+        var problems = file.unknown(besides: schema)
         let report = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
 
         let idText = try file.string(application, "Id") ?? ""

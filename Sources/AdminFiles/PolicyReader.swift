@@ -30,15 +30,15 @@ public enum PolicyReader {
     }
 
     private static func read(_ file: KeyFile, into policy: inout AccessPolicy) throws(KeyFileProblem) -> [KeyFileProblem] {
-        var known: [String: Set<String>] = [picker: ["Allow", "Deny"]]
+        var schema: [String: Set<String>] = [picker: ["Allow", "Deny"]]
         for group in file.groups {
             switch group.split(separator: " ", maxSplits: 1).map(String.init) {
-            case let words where words.count == 2 && words[0] == "Approve": known[group] = targetKeys.union(["MinimumRSSI"])
-            case let words where words.count == 2 && words[0] == "Deny": known[group] = targetKeys
+            case let words where words.count == 2 && words[0] == "Approve": schema[group] = targetKeys.union(["MinimumRSSI"])
+            case let words where words.count == 2 && words[0] == "Deny": schema[group] = targetKeys
             default: break
             }
         }
-        var problems = file.unknown(besides: known)
+        var problems = file.unknown(besides: schema)
         let report = { (group: String, key: String, reason: String) in problems.append(file.problem(group, key, reason)) }
         func apps(_ group: String, _ key: String) throws(KeyFileProblem) -> Set<AppID> {
             var apps: Set<AppID> = []
@@ -57,7 +57,7 @@ public enum PolicyReader {
             policy.refused.formUnion(try apps(picker, "Deny"))
             policy.refusedBy.insert(file.path)
         }
-        for group in file.groups where known[group] != nil && group != picker {
+        for group in file.groups where schema[group] != nil && group != picker {
             let name = String(group.drop { $0 != " " }.dropFirst())
             let target = try target(file, group, report)
             let concerned = file.has(group, "App") ? try apps(group, "App") : nil

@@ -81,11 +81,11 @@ public final class KeyFile {
     /// The sections, in the order of the file.
     public var groups: [String] { strings(g_key_file_get_groups(raw, nil)) }
 
-    /// Sections and keys that are not in `known` (section → keys).
-    public func unknown(besides known: [String: Set<String>]) -> [KeyFileProblem] {
+    /// Sections and keys that are not in `schema` (section → keys).
+    public func unknown(besides schema: [String: Set<String>]) -> [KeyFileProblem] {
         var problems: [KeyFileProblem] = []
         for group in groups {
-            guard let keys = known[group] else {
+            guard let keys = schema[group] else {
                 problems.append(
                     KeyFileProblem(file: path, line: line(of: "[\(group)]"), key: "[\(group)]", reason: "unknown section"))
                 continue

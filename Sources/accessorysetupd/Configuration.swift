@@ -29,11 +29,11 @@ struct Configuration {
     /// - Throws: the first problem, with file, line and key.
     init(path: String) throws(KeyFileProblem) {
         let file = try KeyFile(path: path)
-        let known: [String: Set<String>] = [
+        let schema: [String: Set<String>] = [
             Self.bluetooth: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"], Self.wifi: ["Interface"],
             Self.identity: ["BusIdentity"],
         ]
-        if let problem = file.unknown(besides: known).first { throw problem }
+        if let problem = file.unknown(besides: schema).first { throw problem }
         if let value = try file.integer(Self.view, "Linger") {
             guard (0...3600).contains(value) else { throw file.problem(Self.view, "Linger", "\(value): must be 0 to 3600") }
             linger = value

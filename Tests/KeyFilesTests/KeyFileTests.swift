@@ -63,9 +63,9 @@ import Testing
 
     @Test func whatNobodyKnowsIsAProblem() throws {
         let file = try file(text)
-        let known: [String: Set<String>] = ["Application": ["Id", "Name", "List", "Empty", "Number"]]
+        let schema: [String: Set<String>] = ["Application": ["Id", "Name", "List", "Empty", "Number"]]
         #expect(
-            file.unknown(besides: known).map(\.description) == [
+            file.unknown(besides: schema).map(\.description) == [
                 "dice.conf:9: Words: unknown key", "dice.conf:11: [Other]: unknown section",
             ])
         #expect(try self.file("[A]\nB=1").unknown(besides: ["A": ["B"]]).isEmpty)
