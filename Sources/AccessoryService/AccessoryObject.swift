@@ -70,7 +70,7 @@ final class AccessoryObject: ServiceObject {
 
     private var accessory: Accessory? { service.engine.ledger.accessories[id] }
 
-    private func known() throws(BusError) -> Accessory {
+    private func requireAccessory() throws(BusError) -> Accessory {
         guard let accessory else { throw .unknownObject(path) }
         return accessory
     }
@@ -93,7 +93,7 @@ final class AccessoryObject: ServiceObject {
     }
 
     private func rename(_ call: MethodCall) throws(BusError) {
-        let accessory = try known()
+        let accessory = try requireAccessory()
         let name = call.arguments[0].stringValue ?? ""
         try ShownName.check(name, "name")
         try asking { () throws(SetupError) in
@@ -103,14 +103,14 @@ final class AccessoryObject: ServiceObject {
     }
 
     private func remove(_ call: MethodCall) throws(BusError) {
-        let accessory = try known()
+        let accessory = try requireAccessory()
         try asking { () throws(SetupError) in
             try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) { call.reply() }
         }
     }
 
     private func unpair(_ call: MethodCall) throws(BusError) {
-        let accessory = try known()
+        let accessory = try requireAccessory()
         try asking { () throws(SetupError) in
             try service.engine.unpair(accessory, reason: "unpaired by an admin", by: service.asAdmin(call.sender)) { call.reply() }
         }

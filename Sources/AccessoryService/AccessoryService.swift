@@ -208,7 +208,7 @@ public final class AccessoryService {
 
     /// Connections that see an accessory now.
     private func audience(of accessory: AccessoryID) -> Audience {
-        .only(clients.known.filter { sees(accessory, $0) })
+        .only(clients.identified.filter { sees(accessory, $0) })
     }
 
     private func audience(of session: Session) -> Audience {
@@ -279,7 +279,7 @@ extension AccessoryService {
 
     private func networkUseChanged(of accessory: AccessoryID, _ ssid: SSID) {
         guard let object = self.object(of: accessory) else { return }
-        let concerned = clients.known.filter { clients.isAdmin($0) || grant(on: accessory, of: $0)?.terms.ssid == ssid }
+        let concerned = clients.identified.filter { clients.isAdmin($0) || grant(on: accessory, of: $0)?.terms.ssid == ssid }
         server.propertiesChanged(object, AccessoryBus.network, NetworkProperties.table.rows.map(\.name), to: .only(concerned))
     }
 
@@ -378,7 +378,7 @@ extension AccessoryService {
         guard let object = self.object(of: accessory.id) else { return }
         let names = object.radioChanges(of: accessory)
         guard !names.isEmpty else { return }
-        let concerned = clients.known.filter {
+        let concerned = clients.identified.filter {
             clients.isAdmin($0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
         }
         server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
@@ -391,7 +391,7 @@ extension AccessoryService {
         let any = AccessoryBus.root
         publish(
             object, from: AccessoryProperties(old, device: any), to: AccessoryProperties(new, device: any),
-            to: .only(clients.known.filter { sees(object.id, $0) && granted(object.id, for: $0)?.grant.id == new.grant.id }))
+            to: .only(clients.identified.filter { sees(object.id, $0) && granted(object.id, for: $0)?.grant.id == new.grant.id }))
     }
 
     private func accessoryDisappeared(_ accessory: Accessory) {

@@ -14,7 +14,7 @@ internal import Logging
 final class Client {
     enum State {
         case resolving([Message])
-        case known(PinnedCaller)
+        case identified(PinnedCaller)
         /// Its identity could not be determined, for this reason.
         case unknown(IdentityFailure)
     }
@@ -47,7 +47,7 @@ final class Client {
     /// The refusal has been logged.
     fileprivate var wasRefused = false
 
-    var pinned: PinnedCaller? { if case .known(let pinned) = state { pinned } else { nil } }
+    var pinned: PinnedCaller? { if case .identified(let pinned) = state { pinned } else { nil } }
     var caller: Caller? { pinned?.caller }
 }
 
@@ -57,7 +57,7 @@ final class ClientRegistry {
     private let polkit: Polkit
     private let log: Logger
     private var clients: [String: Client] = [:]
-    /// Serves a request of a client that is known.
+    /// Serves a request of an identified client.
     var serve: ((Message) -> Bool)?
     var onGone: ((String) -> Void)?
     /// A client was refused as a whole.
@@ -126,7 +126,7 @@ final class ClientRegistry {
     }
 
     var admins: [String] { clients.keys.filter { isAdmin($0) }.sorted() }
-    var known: [String] { clients.values.filter { $0.caller != nil }.map(\.name).sorted() }
+    var identified: [String] { clients.values.filter { $0.caller != nil }.map(\.name).sorted() }
 
     /// Takes a method call: now, once its caller is known, or never.
     func receive(_ message: Message) -> Bool {
@@ -140,7 +140,7 @@ final class ClientRegistry {
         }
         guard let client else { return admit(name, message) }
         switch client.state {
-        case .known(let pinned):
+        case .identified(let pinned):
             return serve(message, client, pinned)
         case .resolving(var waiting):
             guard waiting.count < Limits.waitingRequestsPerClient else {
@@ -192,7 +192,7 @@ final class ClientRegistry {
     /// A connection that is known already.
     func adopt(_ name: String, _ pinned: PinnedCaller, by door: Client.Door) {
         let client = Client(name: name, by: door)
-        client.state = .known(pinned)
+        client.state = .identified(pinned)
         clients[name] = client
     }
 
@@ -239,7 +239,7 @@ final class ClientRegistry {
         return .accessDenied(change(of: client, pinned).map { "\($0)" } ?? "process \(pinned.caller.pid) has ended")
     }
 
-    /// Serves a request of a client that is known: every one is answered.
+    /// Serves a request of an identified client: every one is answered.
     private func deliver(_ message: Message) -> Bool {
         if serve?(message) == true { return true }
         return refuse(message, message.path.map { .unknownObject($0) } ?? .unknownMethod("no such method"))
@@ -260,7 +260,7 @@ final class ClientRegistry {
                 clients[client.name] = nil
                 return
             }
-            client.state = .known(pinned)
+            client.state = .identified(pinned)
             log.debug(
                 "client identified",
                 metadata: [

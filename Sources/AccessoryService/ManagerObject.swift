@@ -92,7 +92,7 @@ final class ManagerObject: ServiceObject {
     /// Signals the changes since the last time.
     func publish() {
         let new = properties(for: "")
-        service.publish(self, from: published, to: new, to: .only(service.clients.known))
+        service.publish(self, from: published, to: new, to: .only(service.clients.identified))
         published = new
     }
 
