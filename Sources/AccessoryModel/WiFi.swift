@@ -97,7 +97,7 @@ public struct WiFiNetwork: Hashable, Sendable {
     public static func merged(_ accessPoints: some Sequence<WiFiNetwork>) -> [WiFiNetwork] {
         var strongest: [SSID: WiFiNetwork] = [:]
         for point in accessPoints {
-            if let known = strongest[point.ssid], !Strength.isNearer(point.rssi, than: known.rssi) { continue }
+            if let best = strongest[point.ssid], !Strength.isNearer(point.rssi, than: best.rssi) { continue }
             strongest[point.ssid] = point
         }
         return strongest.values.sorted { $0.ssid < $1.ssid }

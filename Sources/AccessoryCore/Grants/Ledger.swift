@@ -217,13 +217,13 @@ public struct Ledger: Hashable, Sendable {
                 adapter: address == nil ? nil : offer.adapter, isBonded: false, image: item.image, created: now)
         accessory.traits.formUnion(traits)
         let state: AuthorizationState = item.setupOptions.contains(.confirmAuthorization) ? .awaitingAuthorization : .authorized
-        let known = grant(of: accessory.id, to: app)
+        let existing = grant(of: accessory.id, to: app)
         var grant =
-            known
+            existing
             ?? Grant(id: grantID, app: app, accessory: accessory.id, state: state, terms: .init(item.descriptor), created: now)
         let isByBluetooth = offer.address != nil && item.descriptor.wantsBluetooth
         // Paired again; or picked by Bluetooth where it was known by its network.
-        if known == nil || grant.state == .unauthorized || isByBluetooth && !grant.terms.includes(.bluetooth) {
+        if existing == nil || grant.state == .unauthorized || isByBluetooth && !grant.terms.includes(.bluetooth) {
             if grant.state == .unauthorized { grant.state = state }
             grant.terms.describe(by: item.descriptor, network: offer.network?.ssid)
         }
@@ -285,7 +285,7 @@ public struct Ledger: Hashable, Sendable {
         let isIdentity = classic.value == accessory.address?.value
         if isIdentity, isOurs { (accessory.isBonded, accessory.ownsBond) = (true, true) }
         // A classic side with an address of its own stays when no request names it again.
-        if isIdentity, let known = grant.terms.classicAddress, known.value != classic.value { return }
+        if isIdentity, let earlier = grant.terms.classicAddress, earlier.value != classic.value { return }
         grant.terms.ownsClassicBond = isOurs || ownsBond(with: BluetoothPeer(classic, adapter: accessory.adapter))
         grant.terms.classicAddress = classic
     }

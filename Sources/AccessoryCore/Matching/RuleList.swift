@@ -93,21 +93,21 @@ struct RuleList: Sendable {
     }
 
     /// The evidence that a device, which may be silent, matches.
-    fileprivate func evidence(of known: Advertisement, _ circumstances: Circumstances) -> Matcher.Evidence {
+    fileprivate func evidence(of advert: Advertisement, _ circumstances: Circumstances) -> Matcher.Evidence {
         guard service != nil || company != nil else { return .contradicts }
         var evidence = Matcher.Evidence.fits
-        for rule in rules where !holds(rule, known, circumstances, { $0.matches($1) }) {
-            guard cannotBeEvaluated(rule, known) else { return .contradicts }
+        for rule in rules where !holds(rule, advert, circumstances, { $0.matches($1) }) {
+            guard cannotBeEvaluated(rule, advert) else { return .contradicts }
             evidence = .missing
         }
         return evidence
     }
 
     /// Whether a rule fails only for lack of an advert.
-    private func cannotBeEvaluated(_ rule: Rule, _ known: Advertisement) -> Bool {
+    private func cannotBeEvaluated(_ rule: Rule, _ advert: Advertisement) -> Bool {
         switch rule {
-        case .serviceData(let service, _): known.serviceData[service] == nil
-        case .company, .manufacturerData: known.manufacturerData.isEmpty
+        case .serviceData(let service, _): advert.serviceData[service] == nil
+        case .company, .manufacturerData: advert.manufacturerData.isEmpty
         // BlueZ keeps services and names: without one, it is another device.
         case .service, .name, .network, .immediate: false
         }
@@ -147,11 +147,11 @@ extension Matcher {
         case contradicts
     }
 
-    /// - Parameter known: all that is known of the device. Its distance does not matter.
-    public static func evidence(of known: Advertisement, for descriptor: DiscoveryDescriptor) -> Evidence {
+    /// - Parameter advert: all that is known of the device. Its distance does not matter.
+    public static func evidence(of advert: Advertisement, for descriptor: DiscoveryDescriptor) -> Evidence {
         var wanted = descriptor
         wanted.range = .default
-        return RuleList(wanted).evidence(of: known, Circumstances(networks: Set([wanted.network].compactMap(\.self))))
+        return RuleList(wanted).evidence(of: advert, Circumstances(networks: Set([wanted.network].compactMap(\.self))))
     }
 
     /// The rules of `descriptor` that the advert fails, in words; empty when it matches.

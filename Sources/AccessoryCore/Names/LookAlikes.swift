@@ -44,7 +44,7 @@ public struct LookAlikes {
     }
 
     private mutating func skeleton(_ text: String) -> String {
-        if let known = skeletons[text] { return known }
+        if let cached = skeletons[text] { return cached }
         if skeletons.count >= Self.mostKept { skeletons = [:] }
         let skeleton = Skeleton.of(text)
         skeletons[text] = skeleton
