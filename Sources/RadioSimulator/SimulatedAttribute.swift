@@ -11,7 +11,7 @@ final class SimulatedAttribute {
     private let initial: [UInt8]
     private unowned let device: SimulatedDevice
     /// As far as bluetoothd has read it, or was notified. Writing does not change it.
-    private(set) var known: [UInt8] = []
+    private(set) var cached: [UInt8] = []
     /// A write that the accessory has not answered yet; bluetoothd takes no second one meanwhile.
     private(set) var isWriting = false
 
@@ -36,12 +36,12 @@ final class SimulatedAttribute {
 
     func notified(_ value: [UInt8]) {
         held = value
-        known = value
+        cached = value
     }
 
-    /// Reads from an offset on, adds the result to `known`, and answers after the accessory has.
+    /// Reads from an offset on, adds the result to `cached`, and answers after the accessory has.
     ///
-    /// - Parameter changed: called when more is known.
+    /// - Parameter changed: called when more is cached.
     func read(from offset: Int, _ call: MethodCall, changed: @escaping () -> Void) {
         // A later write does not change the answer.
         let held = held
@@ -56,21 +56,21 @@ final class SimulatedAttribute {
         }
     }
 
-    /// - Returns: `known` from the offset on.
+    /// - Returns: `cached` from the offset on.
     private func take(_ held: [UInt8], from offset: Int) throws(BusError) -> [UInt8] {
         guard offset <= held.count else { throw .att(.invalidOffset) }
         if offset == 0 {
-            known = []
+            cached = []
         } else if held.count < mtu {
             // Accessories may answer so where a single packet has all of the value, and the lab's do.
             throw .att(.notLong)
         }
         let part = held[offset...]
-        if offset + part.count > known.count {
-            known += [UInt8](repeating: 0, count: offset + part.count - known.count)
+        if offset + part.count > cached.count {
+            cached += [UInt8](repeating: 0, count: offset + part.count - cached.count)
         }
-        known.replaceSubrange(offset..<offset + part.count, with: part)
-        return Array(known[offset...])
+        cached.replaceSubrange(offset..<offset + part.count, with: part)
+        return Array(cached[offset...])
     }
 
     /// Writes with a response: as one request, or in parts where it is too long for that or has an offset.
@@ -186,7 +186,7 @@ final class DescriptorObject: ExportedObject {
         var descriptor = ExportedInterface(bluez.descriptions[Interfaces.descriptor]!)
         descriptor.property("UUID") { _ in .string(uuid.description) }
         descriptor.property("Characteristic") { _ in .objectPath(characteristic) }
-        descriptor.property("Value") { _ in .bytes(value.known) }
+        descriptor.property("Value") { _ in .bytes(value.cached) }
         descriptor.method("ReadValue") { [unowned self, unowned bluez] call throws(BusError) in
             value.read(from: try AttributeOptions(call.arguments[0]).offset, call) { [weak self, weak bluez] in
                 guard let self, let bluez else { return }

@@ -40,7 +40,7 @@ final class CharacteristicObject: ExportedObject {
         characteristic.property("UUID") { _ in .string(scenario.uuid.description) }
         characteristic.property("Service") { _ in .objectPath(service) }
         characteristic.property("Flags") { [unowned self] _ in .strings(flags) }
-        characteristic.property("Value") { [unowned self] _ in .bytes(value.known) }
+        characteristic.property("Value") { [unowned self] _ in .bytes(value.cached) }
         characteristic.property("MTU") { [unowned self] _ in .uint16(UInt16(value.mtu)) }
         characteristic.property("Notifying") { [unowned self] _ in
             has("notify") || has("indicate") ? .boolean(!subscribers.isEmpty) : nil

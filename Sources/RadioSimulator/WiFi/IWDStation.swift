@@ -265,8 +265,8 @@ final class IWDStation: Station {
     }
 
     /// Leaves a network that is no longer known.
-    func forgotten(_ known: IWDKnownNetwork) {
-        guard let network = current?.network, network.ssid == known.profile.ssid, network.type == known.type else { return }
+    func forgotten(_ saved: IWDKnownNetwork) {
+        guard let network = current?.network, network.ssid == saved.profile.ssid, network.type == saved.type else { return }
         failPending(.aborted)
         disconnect {}
     }
@@ -279,10 +279,10 @@ final class IWDStation: Station {
     private func autoconnect() {
         guard state == .disconnected, autoconnects, radio.isUsable, hiddenSearch == nil, pending?.isWaitingForAgent != true
         else { return }
-        let known = iwd.knownNetworks.filter { !$0.profile.isUplink || $0.profile.ssid == radio.uplink }
-        guard !known.isEmpty else { return }
+        let saved = iwd.knownNetworks.filter { !$0.profile.isUplink || $0.profile.ssid == radio.uplink }
+        guard !saved.isEmpty else { return }
         for network in ordered where network.best?.point.isHeard == true {
-            guard let match = known.first(where: { $0.profile.ssid == network.ssid && $0.type == network.type }) else { continue }
+            guard let match = saved.first(where: { $0.profile.ssid == network.ssid && $0.type == network.type }) else { continue }
             return join(network, match.profile.key, nil)
         }
         after(Self.searchInterval) { [unowned self] in

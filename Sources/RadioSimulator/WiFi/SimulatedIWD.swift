@@ -121,8 +121,8 @@ final class SimulatedIWD: SimulatedWiFiService {
 
     /// A network was joined, and is known from now on.
     func joinedNetwork(_ network: IWDNetwork, key: String?, isHidden: Bool) {
-        if let known = knownNetwork(network.ssid, network.type) {
-            if let key { known.profile.key = key }
+        if let existing = knownNetwork(network.ssid, network.type) {
+            if let key { existing.profile.key = key }
         } else {
             add(StoredProfile(ssid: network.ssid, key: key, isHidden: isHidden, security: key == nil ? .open : .wpa2))
         }
