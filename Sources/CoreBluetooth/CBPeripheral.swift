@@ -334,8 +334,8 @@ open class CBPeripheral: CBPeer {
     }
 
     private func attribute<Attribute: CBAttribute>(_ info: AttributeInfo, _ make: (CBUUID) -> Attribute) -> Attribute {
-        if let known = lock.withLock({ attributes[info.path] as? Attribute }), known.uuid.key == info.uuid {
-            return known
+        if let cached = lock.withLock({ attributes[info.path] as? Attribute }), cached.uuid.key == info.uuid {
+            return cached
         }
         let new = make(CBUUID(string: info.uuid))
         lock.withLock { attributes[info.path] = new }
