@@ -40,8 +40,8 @@ struct ItemArgument {
             } else if let row = Self.descriptorRows[key] {
                 descriptor[key] = try Self.value(value, row)
             } else {
-                let known = (Array(Self.itemRows.keys) + Self.descriptorRows.keys).sorted().joined(separator: ", ")
-                throw Problem(description: "\(key): must be one of \(known)")
+                let keys = (Array(Self.itemRows.keys) + Self.descriptorRows.keys).sorted().joined(separator: ", ")
+                throw Problem(description: "\(key): must be one of \(keys)")
             }
         }
         // An app that is to confirm, or to finish, must be a program of its own.
