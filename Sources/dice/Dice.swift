@@ -65,9 +65,9 @@ struct Dice {
 
     private func play() async throws {
         let die: ASAccessory
-        if let known = session.dice.first, !arguments.addsAnother {
-            say("\(known.shownName) is already set up")
-            die = known
+        if let existing = session.dice.first, !arguments.addsAnother {
+            say("\(existing.shownName) is already set up")
+            die = existing
         } else {
             die = try await session.add(letsRename: false, searchFor: arguments.discoveryTimeout)
         }
