@@ -113,9 +113,9 @@ extension Input {
             if parts[0] == "s", type.rawValue.hasPrefix("a{"), !words.interfaces.isEmpty, !oneIn(8) {
                 key = .string(pick(words.interfaces))
             } else if parts[0] == "s", type == "v", !words.keys.isEmpty, !oneIn(8) {
-                let known = pick(words.keys)
-                key = .string(known.name)
-                type = known.type
+                let word = pick(words.keys)
+                key = .string(word.name)
+                type = word.type
             } else {
                 key = value(parts[0], words, depth: depth + 1)
             }
