@@ -113,7 +113,7 @@ final class AccessChanges {
     ) throws(SetupError) {
         let removals = peers.map(bonds.removalIntent)
         do {
-            try registry.change(steps, noting: removals, finishing: finished, line: line, reason: reason, by: requester) {
+            try registry.change(steps, adding: removals, finishing: finished, line: line, reason: reason, by: requester) {
                 bonds.written(removals, finished: finished)
                 accepted()
             }
@@ -273,7 +273,7 @@ final class AccessChanges {
         }
     }
 
-    /// The classic side of another address becomes a bond of its own, noted before it is made; nil where it has been
+    /// The classic side of another address becomes a bond of its own, stored before it is made; nil where it has been
     /// made for this accessory already.
     ///
     /// - Throws: `ConnectionFailed`, without the reason, for an address that is bonded as another accessory or by
@@ -285,7 +285,7 @@ final class AccessChanges {
             // It gets another transport of the bond that is there, and where that has gone, a new one.
             guard radio.bond(with: peer, byValue: true) == nil else { return nil }
             let intent = BondIntent(peer, device: radio.device(for: peer), purpose: .pairing)
-            try bonds.note(intent)
+            try bonds.persist(intent)
             return intent
         }
         let side = BluetoothPeer(classic, adapter: peer.adapter)
@@ -298,7 +298,7 @@ final class AccessChanges {
             throw SetupError(.connectionFailed, "the classic side could not be paired")
         }
         let intent = BondIntent(side, device: nil, purpose: .pairing)
-        try bonds.note(intent)
+        try bonds.persist(intent)
         return intent
     }
 }

@@ -350,9 +350,9 @@ public final class AccessoryEngine {
     public func linkEndedAtOnce(_ id: AccessoryID) -> String? { bondWatch.linkEndedAtOnce(id) }
 
     /// An app has used an accessory; nothing happens for one that is not the app's.
-    public func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
+    public func recordUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
         bondWatch.used(accessory)
-        services.registry.noteUse(of: accessory, by: app, requester: requester, as: what)
+        services.registry.recordUse(of: accessory, by: app, requester: requester, as: what)
     }
 
     /// Writes down when grants were last used: before the daemon ends.
@@ -393,11 +393,11 @@ public final class AccessoryEngine {
         try explanations.explain(app, dryItems: dryItems, seconds: seconds, completion: completion)
     }
 
-    /// Notes a line in the audit trail.
-    public func audit(
+    /// Records a line in the audit trail.
+    public func record(
         _ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String
     ) {
-        services.audit.note(event, app: app, accessory: accessory, by: requester, why: why)
+        services.audit.record(event, app: app, accessory: accessory, by: requester, why: why)
     }
 
     /// Writes the lines that wait for the disk: before the daemon ends.

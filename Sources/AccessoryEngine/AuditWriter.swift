@@ -23,7 +23,7 @@ final class AuditWriter {
     private static let pauses = 1.0...60
     /// Lines that wait for a disk that takes none.
     private static let mostUnwritten = 1000
-    /// Refusals noted a minute; the rest is counted.
+    /// Refusals recorded a minute; the rest is counted.
     private static let refusalsPerMinute = 60
 
     init(_ trail: (any AuditTrail)?, _ publisher: EventPublisher, _ clock: any EngineClock, _ log: Logger) {
@@ -59,12 +59,12 @@ final class AuditWriter {
         // Without a trail, lines are in the journal only.
         guard trail != nil else {
             _ = try commit([])
-            for entry in new { tellJournal(entry) }
+            for entry in new { writeToJournal(entry) }
             return []
         }
         var all = unwritten + new
         for (index, number) in try commit(all).enumerated() { all[index].id = number }
-        for entry in new { tellJournal(entry) }
+        for entry in new { writeToJournal(entry) }
         written()
         return all
     }
@@ -74,7 +74,7 @@ final class AuditWriter {
             time: clock.now, event: line.event, app: line.app, accessory: line.accessory, who: "\(requester)", why: line.why)
     }
 
-    private func tellJournal(_ entry: AuditEntry) {
+    private func writeToJournal(_ entry: AuditEntry) {
         log.notice(
             "audit",
             metadata: [
@@ -97,15 +97,15 @@ final class AuditWriter {
         }
     }
 
-    /// Notes a line of something that changes no access.
-    func note(_ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String) {
+    /// Records something that changes no access.
+    func record(_ event: AuditEntry.Event, app: AppID? = nil, accessory: AccessoryID? = nil, by requester: Requester, why: String) {
         var why = why
         if event == .refused {
             guard let added = admitRefusal() else { return }
             why += added
         }
         let entry = entry(Line(event, app: app, accessory: accessory, why: why), by: requester)
-        tellJournal(entry)
+        writeToJournal(entry)
         guard trail != nil else { return }
         unwritten.append(entry)
         if unwritten.count > Self.mostUnwritten {

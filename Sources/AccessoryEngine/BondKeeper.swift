@@ -19,8 +19,8 @@ final class BondKeeper {
     /// The intent of the pairing under way.
     private(set) var pairing: BondIntent?
     /// Done with, and still in the store, which did not take it.
-    private var toForget: [BondIntent] = []
-    private let forgetting: Retry
+    private var toDelete: [BondIntent] = []
+    private let deletion: Retry
     private let removal: Retry
     private static let pauses = 1.0...60
 
@@ -35,7 +35,7 @@ final class BondKeeper {
         self.store = store
         self.registry = registry
         self.log = log
-        forgetting = Retry(Self.pauses, clock.once)
+        deletion = Retry(Self.pauses, clock.once)
         removal = Retry(Self.pauses, clock.once)
         for intent in intents {
             log.notice(
@@ -44,26 +44,26 @@ final class BondKeeper {
         }
     }
 
-    // MARK: Noting
+    // MARK: Intents
 
     /// The pending change of a bond; nil without one.
     func intent(with peer: BluetoothPeer) -> BondIntent? {
         intents.first { $0.address.value == peer.address.value && peer.shares($0.adapter) }
     }
 
-    /// Writes down that a pairing begins. Its intent stays until `takePairing`.
+    /// Writes down that a pairing begins. Its intent stays until `endPairing`.
     ///
-    /// - Throws: as `note`.
+    /// - Throws: as `persist`.
     func beginPairing(_ offer: Offer, with peer: BluetoothPeer) throws(SetupError) {
         let trace = BondIntent.Trace(name: offer.advertisedName, olderBonds: Set(radio.bonds.map(\.address.description)))
         let intent = BondIntent(
             peer, device: offer.device, purpose: .pairing, trace: peer.address.isResolvablePrivate ? trace : nil)
-        try note(intent)
+        try persist(intent)
         pairing = intent
     }
 
-    /// The pairing under way has ended: its intent, which the caller stores, forgets or turns into a removal.
-    func takePairing() -> BondIntent? {
+    /// The pairing under way has ended: its intent, which the caller stores, deletes or turns into a removal.
+    func endPairing() -> BondIntent? {
         defer { pairing = nil }
         return pairing
     }
@@ -76,47 +76,47 @@ final class BondKeeper {
     /// Stores the intent of a change to a bond.
     ///
     /// - Throws: `Unknown`, when the store does not take it: then it must not happen.
-    func note(_ intent: BondIntent) throws(SetupError) {
-        do { try store.note(intent) } catch { throw SetupError(.unknown, "the store refused: \(error)") }
+    func persist(_ intent: BondIntent) throws(SetupError) {
+        do { try store.persist(intent) } catch { throw SetupError(.unknown, "the store refused: \(error)") }
         // It stands in the place of an older one, whose end must not be its own.
-        toForget.removeAll { $0.peer == intent.peer && $0.purpose == intent.purpose }
+        toDelete.removeAll { $0.peer == intent.peer && $0.purpose == intent.purpose }
         intents.append(intent)
     }
 
     /// A stored change has added intents and removed others.
     func written(_ new: [BondIntent], finished: [BondIntent]) {
-        toForget.removeAll { old in new.contains { $0.peer == old.peer } && old.purpose == .removal }
+        toDelete.removeAll { old in new.contains { $0.peer == old.peer } && old.purpose == .removal }
         intents.removeAll { finished.contains($0) }
         intents += new
-        forgetWhatIsLeft()
+        deleteRemaining()
     }
 
     /// An intent is done with.
-    func forget(_ intent: BondIntent) {
+    func delete(_ intent: BondIntent) {
         intents.removeAll { $0 == intent }
         do {
-            try store.forget(intent)
+            try store.delete(intent)
         } catch {
             // Left in the store, it would later remove a bond that another program has made since.
             log.error("could not delete a bond intent; retrying until the store accepts it", metadata: ["error": "\(error)"])
-            toForget.append(intent)
-            forgetLater()
+            toDelete.append(intent)
+            deleteLater()
         }
     }
 
-    private func forgetLater() {
-        guard !toForget.isEmpty else { return }
-        forgetting.schedule { [weak self] in self?.forgetWhatIsLeft() }
+    private func deleteLater() {
+        guard !toDelete.isEmpty else { return }
+        deletion.schedule { [weak self] in self?.deleteRemaining() }
     }
 
     /// The store has taken something, or time has passed.
-    private func forgetWhatIsLeft() {
-        while let intent = toForget.first {
-            guard (try? store.forget(intent)) != nil else { return forgetLater() }
-            toForget.removeFirst()
+    private func deleteRemaining() {
+        while let intent = toDelete.first {
+            guard (try? store.delete(intent)) != nil else { return deleteLater() }
+            toDelete.removeFirst()
             log.notice("deleted a bond intent after an earlier failure")
         }
-        forgetting.finish()
+        deletion.finish()
     }
 
     // MARK: Removing
@@ -139,14 +139,14 @@ final class BondKeeper {
         }
     }
 
-    /// Removes the bond that an intent speaks of, and forgets the intent once it has gone. A bond that a grant stands
+    /// Removes the bond that an intent speaks of, and deletes the intent once it has gone. A bond that a grant stands
     /// on stays. Without a radio that is ready, it is completed at once, and the intent stays.
     func removeBond(of intent: BondIntent, completion: @escaping () -> Void) {
-        // A pairing is noted where there is no bond: a bond of another program's that the ledger has was lost by then,
-        // and the one that is there now is ours to undo.
+        // An intent of pairing is stored where there is no bond: a bond of another program's that the ledger has was
+        // lost by then, and the one that is there now is ours to undo.
         let ledger = registry.ledger
         if intent.purpose == .pairing ? ledger.ownsBond(with: intent.peer) : ledger.holdsBond(with: intent.peer) {
-            forget(intent)
+            delete(intent)
             return completion()
         }
         guard radio.state == .ready else { return completion() }
@@ -160,7 +160,7 @@ final class BondKeeper {
             case .success:
                 self.log.notice("removed the bond", metadata: ["after": "\(intent.purpose.rawValue)"])
                 self.log.debug("removed the bond", metadata: ["address": "\(intent.address)"])
-                self.forget(intent)
+                self.delete(intent)
                 if self.intents.allSatisfy({ $0 == self.pairing }) { self.removal.finish() }
             case .failure(let failure):
                 self.log.warning("could not remove the bond; will retry", metadata: ["reason": "\(failure)"])
@@ -183,8 +183,8 @@ final class BondKeeper {
         let removal = BondIntent(identity.peer, device: identity.device, purpose: .removal)
         do {
             // In this order, the store always has one of the two.
-            try note(removal)
-            if let pairing { forget(pairing) }
+            try persist(removal)
+            if let pairing { delete(pairing) }
             removeBond(of: removal) {}
         } catch {
             log.error("could not store a bond intent", metadata: ["error": "\(error.message)"])
@@ -192,7 +192,7 @@ final class BondKeeper {
             removeBond(of: removal) { [weak self] in
                 // Until the bond is gone, the intent of pairing stands for its removal.
                 guard let self, let pairing, !self.intents.contains(removal) else { return }
-                self.forget(pairing)
+                self.delete(pairing)
             }
         }
     }

@@ -73,12 +73,12 @@ final class GrantRegistry {
     /// Stores, applies and publishes a change.
     ///
     /// - Parameters:
-    ///   - noting, finishing: intents about bonds that begin and end in the same transaction.
+    ///   - adding, finishing: intents about bonds that begin and end in the same transaction.
     ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
     /// - Throws: `SetupError` for a change that is not allowed, else the store's error; nothing has changed then.
     func change(
-        _ steps: [Ledger.Step], noting new: [BondIntent] = [], finishing finished: [BondIntent] = [],
+        _ steps: [Ledger.Step], adding new: [BondIntent] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
     ) throws {
         let before = ledger
@@ -86,8 +86,8 @@ final class GrantRegistry {
         after.apply(steps)
         try admit(steps, before, after)
         let lines = steps.flatMap { self.lines(for: $0, reason: reason) } + (line.map { [$0] } ?? [])
-        let told = try audit.write(lines, by: requester) { lines in
-            try store.commit(StoreChange(steps, noting: new, finishing: finished, lines: lines))
+        let published = try audit.write(lines, by: requester) { lines in
+            try store.commit(StoreChange(steps, adding: new, finishing: finished, lines: lines))
         }
         written()
         ledger = after
@@ -96,7 +96,7 @@ final class GrantRegistry {
         // Lines come while their subjects exist: after new ones appear, before old ones go.
         let appearing = steps.prefix { if case .put = $0 { true } else { false } }
         for step in appearing { publish(step, before: before, reason: reason) }
-        if !told.isEmpty { publisher.publish(.audited(told)) }
+        if !published.isEmpty { publisher.publish(.audited(published)) }
         for step in steps.dropFirst(appearing.count) { publish(step, before: before, reason: reason) }
     }
 
@@ -210,7 +210,7 @@ final class GrantRegistry {
 
     /// An app has used an accessory. That is worth a line in the trail once a minute, and a place in the store once a
     /// while: an app that connects again and again does not wear the flash.
-    func noteUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
+    func recordUse(of accessory: AccessoryID, by app: AppID, requester: Requester, as what: String) {
         guard let old = ledger.grant(of: accessory, to: app) else { return }
         var grant = old
         grant.lastUsed = clock.now
@@ -218,9 +218,9 @@ final class GrantRegistry {
         publisher.publish(.grantChanged(grant, from: old))
         unwrittenUses.insert(grant.id)
         if useTimer == nil { useTimer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
-        if let told = recordedUses[grant.id], clock.uptime - told < Self.betweenUses { return }
+        if let recorded = recordedUses[grant.id], clock.uptime - recorded < Self.betweenUses { return }
         recordedUses[grant.id] = clock.uptime
-        audit.note(.used, app: app, accessory: accessory, by: requester, why: what)
+        audit.record(.used, app: app, accessory: accessory, by: requester, why: what)
     }
 
     /// Writes down when grants were last used.

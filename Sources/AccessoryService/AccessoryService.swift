@@ -91,12 +91,12 @@ public final class AccessoryService {
         policies.onProblems = { [unowned self] in adminObject?.publish() }
         engine.listen { [unowned self] in tell($0) }
         server.onRefused = { [unowned self] client, member, error in
-            engine.audit(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
+            engine.record(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
         }
         clients.serve = { [unowned self] in serve($0) }
         clients.onGone = { [unowned self] in gone($0) }
         clients.onRefused = { [unowned self] client, why in
-            engine.audit(.refused, by: .app(clients.describe(client)), why: why)
+            engine.record(.refused, by: .app(clients.describe(client)), why: why)
         }
         connection.onCall = { [clients] in clients.receive($0) }
         connection.refusal = { [clients] in clients.refusal(of: $0) }

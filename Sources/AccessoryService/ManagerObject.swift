@@ -48,7 +48,7 @@ final class ManagerObject: ServiceObject {
                 do throws(BusError) { try self?.openSession(call, mayWait: false) } catch { call.fail(error) }
             }
             if mayWait, service.manifests.wait(again) { return }
-            service.engine.audit(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
+            service.engine.record(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
             throw BusError(SetupError(.activationFailed, "\(error)"))
         }
         let session = try asking { () throws(SetupError) in

@@ -148,7 +148,7 @@ final class SessionObject: ServiceObject {
                 switch result {
                 case .success(let run): call.reply(with: run)
                 case .failure(let error):
-                    service.engine.audit(
+                    service.engine.record(
                         .refused, app: session.app.id, by: .app(service.clients.describe(session.client.rawValue)),
                         why: error.message)
                     call.fail(BusError(error))

@@ -140,14 +140,14 @@ public final class GrantStore: LedgerStore {
     /// Writes an intent, over one of the same address, kind, adapter and purpose.
     ///
     /// - Throws: SQLite's error.
-    public func note(_ intent: BondIntent) throws {
+    public func persist(_ intent: BondIntent) throws {
         try database.transaction { try Rows.put(intent, in: database) }
     }
 
     /// Deletes the intent of this address, kind, adapter and purpose, if there is one.
     ///
     /// - Throws: SQLite's error.
-    public func forget(_ intent: BondIntent) throws {
+    public func delete(_ intent: BondIntent) throws {
         try database.transaction { try Rows.delete(intent, in: database) }
     }
 

@@ -58,13 +58,13 @@ final class EngineViewAuthority: ViewAuthority {
     var adapter: ObjectPath? { radio.adapter }
 
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as use: String) {
-        engine.noteUse(of: accessory, by: app, requester: .app(caller.caller.program), as: use)
+        engine.recordUse(of: accessory, by: app, requester: .app(caller.caller.program), as: use)
     }
 
     func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { engine.linkEndedAtOnce(accessory) }
 
     func refused(_ caller: PinnedCaller?, why: String) {
-        engine.audit(.refused, by: .app(caller?.caller.program ?? "unknown"), why: why)
+        engine.record(.refused, by: .app(caller?.caller.program ?? "unknown"), why: why)
     }
 }
 

@@ -80,14 +80,14 @@ import Testing
                     try #require(now.holders.contains(holder))
                 }
             case .retry(let ticket): try #require(world.owed.remove(ticket) != nil, "tried twice: \(ticket)")
-            case .noteJoined(let goal, let holder, _):
+            case .recordJoined(let goal, let holder, _):
                 // Once for each who comes: when it is joined, or when it is already.
                 if case .joined(goal, _) = was.state {
                     try #require(!was.holders.contains(holder) && now.holders.contains(holder))
                 } else {
                     try #require(was.state == .joining(goal) && was.holders.contains(holder))
                 }
-            case .changed, .noteLeft: break
+            case .changed, .recordLeft: break
             }
         }
         switch now.state {
@@ -100,7 +100,7 @@ import Testing
         // Joining and leaving are each reported once.
         func isJoined(_ machine: JoinMachine) -> Bool { if case .joined = machine.state { true } else { false } }
         let changes = effects.count { if case .changed = $0 { true } else { false } }
-        let passed = !isJoined(was) && effects.contains { if case .noteLeft = $0 { true } else { false } }
+        let passed = !isJoined(was) && effects.contains { if case .recordLeft = $0 { true } else { false } }
         try #require(changes == (passed ? 2 : isJoined(was) == isJoined(now) ? 0 : 1), "\(event): \(effects)")
         // Another app's network is never taken from it by a wish.
         if case .wanted(_, let goal, let holder) = event, case .joined(let theirs, _) = was.state, theirs != goal,
@@ -135,13 +135,13 @@ import Testing
         #expect(machine.handle(.wanted(2, Self.first, by: Self.other)) == [])
         #expect(
             machine.handle(.joined(interface: "wlan0")) == [
-                .changed(Self.first), .noteJoined(Self.first, Self.dice, interface: "wlan0"), .answer(1, failure: nil),
-                .noteJoined(Self.first, Self.other, interface: "wlan0"), .answer(2, failure: nil),
+                .changed(Self.first), .recordJoined(Self.first, Self.dice, interface: "wlan0"), .answer(1, failure: nil),
+                .recordJoined(Self.first, Self.other, interface: "wlan0"), .answer(2, failure: nil),
             ])
         #expect(machine.handle(.released(3, Self.first.accessory, client: ":1")) == [.answer(3, failure: nil)])
         #expect(
             machine.handle(.released(4, Self.first.accessory, client: ":3")) == [
-                .noteLeft(Self.first.accessory, reason: "left by the app"), .changed(Self.first), .leave,
+                .recordLeft(Self.first.accessory, reason: "left by the app"), .changed(Self.first), .leave,
             ])
         #expect(machine.handle(.left) == [.answer(4, failure: nil)])
     }
@@ -152,7 +152,7 @@ import Testing
         _ = machine.handle(.joined(interface: "wlan0"))
         #expect(
             machine.handle(.wanted(2, Self.first, by: Self.other)) == [
-                .noteJoined(Self.first, Self.other, interface: "wlan0"), .answer(2, failure: nil),
+                .recordJoined(Self.first, Self.other, interface: "wlan0"), .answer(2, failure: nil),
             ])
         #expect(machine.handle(.wanted(3, Self.first, by: Self.other)) == [.answer(3, failure: nil)])
     }
@@ -173,7 +173,7 @@ import Testing
         #expect(
             machine.handle(.joined(interface: "wlan0")) == [
                 .changed(Self.first), .answer(1, failure: "the network was left, or its grant was revoked, before it was joined"),
-                .noteLeft(Self.first.accessory, reason: "no app uses it any longer"), .changed(Self.first), .leave,
+                .recordLeft(Self.first.accessory, reason: "no app uses it any longer"), .changed(Self.first), .leave,
             ])
     }
 }

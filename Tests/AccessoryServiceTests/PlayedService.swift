@@ -61,8 +61,8 @@ private final class StillStore: LedgerStore {
     init(_ stored: StoredState) { self.stored = stored }
     func load() throws -> StoredState { stored }
     func commit(_ change: StoreChange) throws -> [Int64] { [] }
-    func note(_ intent: BondIntent) throws {}
-    func forget(_ intent: BondIntent) throws {}
+    func persist(_ intent: BondIntent) throws {}
+    func delete(_ intent: BondIntent) throws {}
     func nextGrantID() throws -> Int64 { 100 }
     func nextAwareDevice() throws -> UInt64 { 100 }
 }

@@ -122,12 +122,12 @@ final class ManualStore: LedgerStore {
         onChange()
         return numbers
     }
-    func note(_ intent: BondIntent) throws {
+    func persist(_ intent: BondIntent) throws {
         if isFull { throw Full() }
         put(intent)
         onChange()
     }
-    func forget(_ intent: BondIntent) throws {
+    func delete(_ intent: BondIntent) throws {
         if isFull { throw Full() }
         stored.intents.removeAll { Self.isOne($0, intent) }
         onChange()
@@ -211,7 +211,7 @@ final class Witness {
         }
     }
 
-    func forgetEvents() { events = [] }
+    func clearEvents() { events = [] }
 }
 
 /// A trail that is kept in memory.

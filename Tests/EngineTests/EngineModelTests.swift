@@ -122,7 +122,7 @@ private final class Life {
 
     private func grants() -> [Grant] { engine.ledger.grants.values.sorted { $0.id < $1.id } }
 
-    private func takeAway(_ claim: Claim) {
+    private func withdraw(_ claim: Claim) {
         consented.remove(claim)
         unconfirmed.remove(claim)
     }
@@ -135,7 +135,7 @@ private final class Life {
 
     private static let answers: Set<Step.Kind> = [.leadOn, .pick, .cancel, .answer, .name, .paired, .pairingFails, .bridged]
 
-    func take(_ step: Step) throws {
+    func play(_ step: Step) throws {
         let before = engine.ledger
         let lines = store.trail.count
         // A person's answer, and its consequences, are for the app that asked.
@@ -165,12 +165,12 @@ private final class Life {
         case .fail:
             withAccessory(of: app, two) { session, accessory in
                 try engine.failAuthorization(session, accessory.id) {}
-                takeAway(Claim(app: app, address: accessory.address?.value ?? 0))
+                withdraw(Claim(app: app, address: accessory.address?.value ?? 0))
             }
         case .remove:
             withAccessory(of: app, two) { session, accessory in
                 try engine.removeAccessory(session, accessory.id) {}
-                takeAway(Claim(app: app, address: accessory.address?.value ?? 0))
+                withdraw(Claim(app: app, address: accessory.address?.value ?? 0))
             }
         case .update:
             withAccessory(of: app, two) { session, accessory in
@@ -200,7 +200,7 @@ private final class Life {
             withGrant(two) { grant in
                 let claim = claim(grant)
                 try engine.revoke(grant, reason: "test", by: .admin("root"))
-                claim.map(takeAway)
+                claim.map(withdraw)
             }
         case .switchOff: withGrant(two) { try engine.setEnabled($0, false, by: .admin("root")) }
         case .switchOn: withGrant(two) { try engine.setEnabled($0, true, by: .admin("root")) }
@@ -209,7 +209,7 @@ private final class Life {
             guard !all.isEmpty, case let accessory = all[two % all.count],
                 (try? engine.remove(accessory, reason: "test", by: .admin("root"))) != nil
             else { return nil }
-            for app in Self.apps { takeAway(Claim(app: app, address: accessory.address?.value ?? 0)) }
+            for app in Self.apps { withdraw(Claim(app: app, address: accessory.address?.value ?? 0)) }
         case .deny:
             var target = AccessPolicy.Target()
             if three % 2 == 0 {
@@ -501,7 +501,7 @@ private final class Life {
     private static func story(_ steps: [Step]) throws -> String {
         let life = try Life()
         return steps.map { step in
-            try? life.take(step)
+            try? life.play(step)
             return "  \(step)\n      \(life.situation)"
         }.joined(separator: "\n")
     }
@@ -511,7 +511,7 @@ private final class Life {
         do {
             let life = try Life()
             for (number, step) in steps.enumerated() {
-                do { try life.take(step) } catch { return ("\(error)", number + 1) }
+                do { try life.play(step) } catch { return ("\(error)", number + 1) }
             }
             return nil
         } catch {

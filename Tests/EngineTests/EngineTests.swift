@@ -260,7 +260,7 @@ struct TraceCase: Sendable {
         let other = try bench.session(":second")
         bench.paired(1)
         let grant = try #require(bench.engine.ledger.grants.values.first)
-        bench.witness.forgetEvents()
+        bench.witness.clearEvents()
         try bench.engine.revoke(grant, reason: "test", by: .admin("root"))
         #expect(bench.witness.events == ["\(session.id):accessoryRemoved", "\(other.id):accessoryRemoved"])
     }
@@ -315,7 +315,7 @@ struct TraceCase: Sendable {
         bench.hear(1)
         // Another session of the same app has not asked for it.
         #expect(isRefused(other) && bench.engine.picker != nil)
-        bench.witness.forgetEvents()
+        bench.witness.clearEvents()
         var isAnsweredFirst = false
         try bench.engine.cancelPicker(session) { isAnsweredFirst = bench.witness.events.isEmpty }
         #expect(isAnsweredFirst && bench.witness.events == ["1:pickerDidDismiss"] && bench.witness.errors == [.userCancelled])
@@ -362,7 +362,7 @@ struct TraceCase: Sendable {
         try bench.engine.renameAccessory(session, accessory.id, options: [])
         let run = try #require(bench.engine.picker)
         #expect(run.presentation.stage == .renaming && run.request.kind == "rename" && bench.radio.scans == 0)
-        bench.witness.forgetEvents()
+        bench.witness.clearEvents()
         try bench.engine.rename(run, to: "Kitchen")
         #expect(bench.witness.events == ["1:accessoryChanged", "2:accessoryChanged", "1:pickerDidDismiss"])
         #expect(bench.store.stored.accessories.first?.displayName == "Kitchen")
@@ -443,7 +443,7 @@ struct TraceCase: Sendable {
         try bench.engine.showPicker(session, items: [migration(7), migration(8)], settings: PickerSettings())
         let run = try #require(bench.engine.picker)
         #expect(run.request.kind == "migration" && bench.engine.ledger == Ledger() && bench.radio.scans == 0)
-        bench.witness.forgetEvents()
+        bench.witness.clearEvents()
         try bench.engine.respond(run, answer: .accept)
         #expect(bench.witness.events == ["1:migrationComplete", "1:migrationComplete", "1:pickerDidDismiss"])
         #expect(bench.engine.ledger.accessories.values.allSatisfy(\.isBonded) && bench.engine.ledger.grants.count == 2)
@@ -465,7 +465,7 @@ struct TraceCase: Sendable {
         #expect(bench.engine.ledger == Ledger())
         try bench.engine.showPicker(session, items: [migration, bench.item(pairs: false)], settings: PickerSettings())
         bench.hear(1)
-        bench.witness.forgetEvents()
+        bench.witness.clearEvents()
         try bench.engine.pick(
             try #require(bench.engine.picker), offer: try #require(bench.engine.picker?.presentation.offers.first?.id))
         #expect(bench.witness.events == ["1:accessoryAdded", "1:migrationComplete", "1:pickerDidDismiss"])
@@ -487,7 +487,7 @@ struct TraceCase: Sendable {
         bench.hear(2)
         #expect(run.presentation.offers.isEmpty && run.request.kind == "authorization")
         bench.hear(1)
-        bench.witness.forgetEvents()
+        bench.witness.clearEvents()
         try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
         bench.paired(1)
         #expect(bench.witness.events == ["1:pickerSetupPairing", "1:accessoryChanged", "1:pickerDidDismiss"])

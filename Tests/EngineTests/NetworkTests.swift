@@ -289,38 +289,38 @@ import Testing
 
     /// The trail of a daemon that was killed may end with “joined”. The line is on the disk before the record goes, and
     /// there is one for each “joined”.
-    @Test func whatAnEarlierRunHadJoinedIsNotedAsLeft() throws {
+    @Test func whatAnEarlierRunHadJoinedIsRecordedAsLeft() throws {
         let bench = try Bench()
         let (_, id) = try granted(bench)
         let ssid = try #require(SSID("Dice-1"))
-        func told() -> [AuditEntry.Event] {
+        func recorded() -> [AuditEntry.Event] {
             bench.networks.observer?.earlierNetworkLeft(ssid)
             return bench.trail.lines.filter { $0.accessory == id }.map(\.event).filter { $0 == .joined || $0 == .left }
         }
-        #expect(told() == [])
+        #expect(recorded() == [])
         let joined = AuditEntry(time: 1, event: .joined, app: nil, accessory: id, who: "an app", why: "Dice-1")
         for expected in [[AuditEntry.Event.joined, .left], [.joined, .left, .joined, .left]] {
             _ = try bench.trail.append([joined])
-            #expect(told() == expected)
-            #expect(told() == expected)
+            #expect(recorded() == expected)
+            #expect(recorded() == expected)
         }
     }
 
     /// The ledger may not have the accessory any more: it was removed, or the store was damaged and is a new one.
-    @Test func whatAnEarlierRunHadJoinedIsNotedAsLeftOnceWithoutItsAccessory() throws {
+    @Test func whatAnEarlierRunHadJoinedIsRecordedAsLeftOnceWithoutItsAccessory() throws {
         let bench = try Bench()
         let ssid = try #require(SSID("Dice-1"))
-        func told() -> [AccessoryID?] {
+        func recorded() -> [AccessoryID?] {
             bench.networks.observer?.earlierNetworkLeft(ssid)
             return bench.trail.lines.filter { $0.event == .left }.map(\.accessory)
         }
-        #expect(told() == [nil])
-        #expect(told() == [nil])
+        #expect(recorded() == [nil])
+        #expect(recorded() == [nil])
         let removed = try #require(AccessoryID("11111111-2222-3333-4444-555555555555"))
         _ = try bench.trail.append([AuditEntry(time: 1, event: .joined, app: nil, accessory: removed, who: "an app", why: "Dice-1")]
         )
-        #expect(told() == [nil, removed])
-        #expect(told() == [nil, removed])
+        #expect(recorded() == [nil, removed])
+        #expect(recorded() == [nil, removed])
     }
 
     @Test(arguments: ["revoked", "disabled", "session", "client", "policy", "manifest", "declaration", "daemon"])

@@ -191,8 +191,8 @@ final class PlayedStore: LedgerStore, AuditTrail {
         }
         return numbers(of: change.lines)
     }
-    func note(_ intent: BondIntent) throws { try write { put(intent) } }
-    func forget(_ intent: BondIntent) throws { try write { drop(intent) } }
+    func persist(_ intent: BondIntent) throws { try write { put(intent) } }
+    func delete(_ intent: BondIntent) throws { try write { drop(intent) } }
     private func put(_ intent: BondIntent) {
         drop(intent)
         intents.append(intent)

@@ -341,7 +341,7 @@ extension Bench {
         let (session, id) = try bench.grantOne(app: "a.a")
         var commits = 0
         bench.store.onChange = { commits += 1 }
-        for _ in 0..<100 { bench.engine.noteUse(of: id, by: session.app.id, requester: .app("x"), as: "Connect") }
+        for _ in 0..<100 { bench.engine.recordUse(of: id, by: session.app.id, requester: .app("x"), as: "Connect") }
         #expect(commits == 0)
         bench.clock.advance(61)
         #expect(commits == 1 && bench.store.stored.grants.first?.lastUsed != nil)

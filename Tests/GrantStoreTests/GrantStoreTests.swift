@@ -57,7 +57,7 @@ import Testing
                 id: try store.nextGrantID(), app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized,
                 terms: try terms(), created: 7)
             grant = new
-            try store.note(intent)
+            try store.persist(intent)
             try store.commit(StoreChange([.put(accessory), .grant(new)]))
         }
         let state = try open().load()
@@ -83,7 +83,7 @@ import Testing
         let store = try open()
         let accessory = try accessory()
         let intent = BondIntent(BluetoothPeer(accessory.address!, adapter: nil), device: nil, purpose: .pairing)
-        try store.note(intent)
+        try store.persist(intent)
         let broken = Grant(
             id: 1, app: AppID("a")!, accessory: .random(), state: .authorized, terms: Grant.Terms(DiscoveryDescriptor()), created: 0
         )
@@ -197,7 +197,7 @@ import Testing
                                     terms: Grant.Terms(DiscoveryDescriptor()), created: 0)),
                         ]))
             }
-            try store.note(
+            try store.persist(
                 BondIntent(
                     BluetoothPeer(BluetoothAddress(value: 1, kind: .public), adapter: nil), device: nil, purpose: .pairing))
             try FileManager.default.createDirectory(atPath: directory.path + "/copy", withIntermediateDirectories: true)

@@ -128,7 +128,7 @@ struct SeededNumbers: RandomNumberGenerator {
             func line(_ event: AuditEntry.Event) -> AuditEntry {
                 AuditEntry(time: 1, event: event, app: app, accessory: accessory.id, who: "test", why: "\(event) \(number)")
             }
-            changes.append { try $0.note(pairing) }
+            changes.append { try $0.persist(pairing) }
             changes.append {
                 try $0.commit(
                     StoreChange([.put(accessory), .grant(grant)], finishing: [pairing], lines: [line(.paired), line(.granted)]))
@@ -149,9 +149,9 @@ struct SeededNumbers: RandomNumberGenerator {
             let removal = BondIntent(BluetoothPeer(address, adapter: nil), device: nil, purpose: .removal)
             changes.append {
                 try $0.commit(
-                    StoreChange([.revoke(grant.id), .delete(accessory.id)], noting: [removal], lines: [line(.revoked)]))
+                    StoreChange([.revoke(grant.id), .delete(accessory.id)], adding: [removal], lines: [line(.revoked)]))
             }
-            changes.append { try $0.forget(removal) }
+            changes.append { try $0.delete(removal) }
         }
         return changes
     }

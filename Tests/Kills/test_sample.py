@@ -40,7 +40,7 @@ class _Sample(unittest.TestCase):
 class SettingUp(_Sample):
     def test_just_works(self):
         self.end_at(
-            "set_up", "after 1 commit note", "after 1 call org.bluez.Device1.Pair", "answered 1 call org.bluez.Device1.Pair",
+            "set_up", "after 1 commit persist", "after 1 call org.bluez.Device1.Pair", "answered 1 call org.bluez.Device1.Pair",
             "before 1 commit commit", "after 1 commit commit")
 
     def test_a_private_address(self):
@@ -98,7 +98,7 @@ class AgainAndAgain(_Sample):
         self.end_at(
             "set_up_bridged",
             "answered 1 call org.bluez.Device1.Pair, then before 1 call org.bluez.Adapter1.RemoveDevice, "
-            "then answered 1 call org.bluez.Adapter1.RemoveDevice, then before 1 commit forget")
+            "then answered 1 call org.bluez.Adapter1.RemoveDevice, then before 1 commit delete")
 
     def test_a_network_that_was_joined(self):
         self.end_at(

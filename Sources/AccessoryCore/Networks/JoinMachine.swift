@@ -81,9 +81,9 @@ public struct JoinMachine: Hashable, Sendable {
         /// Whether this network is joined has changed.
         case changed(Goal)
         /// For the audit trail: this app is on the network from now on.
-        case noteJoined(Goal, Holder, interface: String)
+        case recordJoined(Goal, Holder, interface: String)
         /// For the audit trail: the machine has left the accessory's network, and why.
-        case noteLeft(AccessoryID, reason: String)
+        case recordLeft(AccessoryID, reason: String)
     }
 
     /// The state of the interface.
@@ -136,7 +136,7 @@ public struct JoinMachine: Hashable, Sendable {
             return []
         case .joined(goal, let interface):
             let isNew = hold(holder)
-            return (isNew ? [.noteJoined(goal, holder, interface: interface)] : []) + [.answer(ticket, failure: nil)]
+            return (isNew ? [.recordJoined(goal, holder, interface: interface)] : []) + [.answer(ticket, failure: nil)]
         case .joining(goal):
             _ = hold(holder)
             joiners.append(Joiner(ticket: ticket, holder: holder))
@@ -179,7 +179,7 @@ public struct JoinMachine: Hashable, Sendable {
         var effects: [Effect] = [.changed(goal)]
         for joiner in joiners {
             if holders.contains(joiner.holder) {
-                effects += [.noteJoined(goal, joiner.holder, interface: interface), .answer(joiner.ticket, failure: nil)]
+                effects += [.recordJoined(goal, joiner.holder, interface: interface), .answer(joiner.ticket, failure: nil)]
             } else {
                 effects.append(
                     .answer(joiner.ticket, failure: "the network was left, or its grant was revoked, before it was joined"))
@@ -202,7 +202,7 @@ public struct JoinMachine: Hashable, Sendable {
 
     private mutating func gone(_ reason: String) -> [Effect] {
         guard case .joined(let goal, _) = state else { return [] }
-        return [.noteLeft(goal.accessory, reason: reason), .changed(goal)] + idle()
+        return [.recordLeft(goal.accessory, reason: reason), .changed(goal)] + idle()
     }
 
     private mutating func end(_ ticket: Ticket) -> [Effect] {
@@ -217,7 +217,7 @@ public struct JoinMachine: Hashable, Sendable {
         guard case .joined(let goal, _) = state else { return [] }
         state = .leaving(goal)
         holders = []
-        return [.noteLeft(goal.accessory, reason: reason), .changed(goal), .leave]
+        return [.recordLeft(goal.accessory, reason: reason), .changed(goal), .leave]
     }
 
     private mutating func idle() -> [Effect] {

@@ -86,7 +86,7 @@ final class AccessoryNetworks {
         } catch {
             // A line too many is better than none.
         }
-        services.audit.note(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon stopped before leaving it")
+        services.audit.record(.left, accessory: accessory, by: .daemon, why: "\(ssid): the daemon stopped before leaving it")
         // Its record is dropped next.
         services.audit.flush()
     }
@@ -123,15 +123,15 @@ final class AccessoryNetworks {
             requests.removeValue(forKey: ticket)?.completion(failure.map { SetupError(.connectionFailed, $0) })
         case .retry(let ticket): retry(ticket)
         case .changed(let goal): services.publisher.publish(.networkUseChanged(of: goal.accessory, goal.ssid))
-        case .noteJoined(let goal, let holder, let interface):
+        case .recordJoined(let goal, let holder, let interface):
             let who = services.sessions.requester(ClientID(holder.client))
-            services.audit.note(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
+            services.audit.record(.joined, app: holder.app, accessory: goal.accessory, by: who, why: "\(goal.ssid) on \(interface)")
             // Before the app's answer: the app may end the daemon.
             services.audit.flush()
-            services.registry.noteUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
-        case .noteLeft(let id, let reason):
+            services.registry.recordUse(of: goal.accessory, by: holder.app, requester: who, as: "joined its network")
+        case .recordLeft(let id, let reason):
             services.log.notice("left an accessory's network", metadata: ["accessory": "\(id)", "reason": "\(reason)"])
-            services.audit.note(.left, accessory: id, by: .daemon, why: reason)
+            services.audit.record(.left, accessory: id, by: .daemon, why: reason)
             // Before it is left: after that nothing says that it was joined.
             services.audit.flush()
         }

@@ -9,7 +9,7 @@ struct Disclosure {
     static let delay = 0.4
 
     private var fresh: [TrackedKey] = []
-    private var told: Set<AccessoryID> = []
+    private var disclosed: Set<AccessoryID> = []
     private var chosen: [AccessoryID: DiscoveredItem] = [:]
 
     var isPending: Bool { !fresh.isEmpty }
@@ -21,14 +21,14 @@ struct Disclosure {
         let keys = fresh
         fresh = []
         var discoveries: [DiscoveredAccessory] = []
-        for key in keys where told.count < Limits.discoveredPerPicker {
-            guard let found = discovery(key), told.insert(found.identifier).inserted else { continue }
+        for key in keys where disclosed.count < Limits.discoveredPerPicker {
+            guard let found = discovery(key), disclosed.insert(found.identifier).inserted else { continue }
             discoveries.append(found)
         }
         return discoveries
     }
 
-    func isTold(_ identifier: AccessoryID) -> Bool { told.contains(identifier) }
+    func isDisclosed(_ identifier: AccessoryID) -> Bool { disclosed.contains(identifier) }
 
     mutating func show(_ items: [DiscoveredItem]) {
         for item in items { chosen[item.identifier] = item }

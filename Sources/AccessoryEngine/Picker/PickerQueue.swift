@@ -60,7 +60,7 @@ final class PickerQueue {
         if pickers.run == nil { serveWaiting { !self.precedes(seat, $0) } }
         guard let obstacle = attempt(request) else { return }
         guard settings.waitForPicker > 0, mayPass(obstacle, session) else {
-            noteRefusal(obstacle, session)
+            recordRefusal(obstacle, session)
             return answer(.failure(obstacle))
         }
         guard !waiting.contains(where: { Seat($0.session) == seat }) else {
@@ -77,7 +77,7 @@ final class PickerQueue {
         services.log.info("picker request queued", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
         if settings.waitForPicker < .infinity {
             request.deadline = services.clock.after(settings.waitForPicker) { [weak self] in
-                guard let self, let request = self.take(session) else { return }
+                guard let self, let request = self.dequeue(session) else { return }
                 if let obstacle = self.attempt(request) { answer(.failure(obstacle)) }
             }
         }
@@ -89,13 +89,13 @@ final class PickerQueue {
     ///
     /// - Returns: whether one did.
     func callOff(_ session: Session, accepted: () -> Void) -> Bool {
-        guard let request = take(session) else { return false }
+        guard let request = dequeue(session) else { return false }
         accepted()
         request.answer(.failure(SetupError(.userCancelled, "ShowPicker: the app cancelled it")))
         return true
     }
 
-    private func take(_ session: Session) -> Request? {
+    private func dequeue(_ session: Session) -> Request? {
         guard let index = waiting.firstIndex(where: { $0.session === session }) else { return nil }
         let request = waiting.remove(at: index)
         request.deadline?.cancel()
@@ -139,7 +139,7 @@ final class PickerQueue {
         return SetupError(.pickerAlreadyActive, "\(request): it is another app's turn after its earlier refusal")
     }
 
-    private func noteRefusal(_ obstacle: SetupError, _ session: Session) {
+    private func recordRefusal(_ obstacle: SetupError, _ session: Session) {
         guard obstacle.code == .pickerAlreadyActive, pickers.run?.session !== session else { return }
         claims[Seat(session)] = services.clock.uptime
     }
@@ -153,7 +153,7 @@ final class PickerQueue {
             if let reason = reasonToWait(session, request) { throw reason }
             try body()
         } catch {
-            noteRefusal(error, session)
+            recordRefusal(error, session)
             throw error
         }
     }
@@ -166,7 +166,7 @@ final class PickerQueue {
             let request = left.remove(at: index)
             let obstacle = attempt(request)
             if let obstacle, mayPass(obstacle, request.session) { continue }
-            if take(request.session) != nil, let obstacle { request.answer(.failure(obstacle)) }
+            if dequeue(request.session) != nil, let obstacle { request.answer(.failure(obstacle)) }
         }
         askAgainAfterClaims()
     }
@@ -181,17 +181,17 @@ final class PickerQueue {
     }
 
     private func react(to event: EngineEvent) {
-        if case .pickerOpened(let run) = event { noteShown(run) }
+        if case .pickerOpened(let run) = event { recordShown(run) }
         guard !waiting.isEmpty else { return }
         switch event {
         case .sessionClosed(let session):
-            take(session)?.answer(.failure(SetupError(.invalidated, "ShowPicker: the session was invalidated")))
+            dequeue(session)?.answer(.failure(SetupError(.invalidated, "ShowPicker: the session was invalidated")))
         case .pickerAvailability, .pickerClosed, .bluetooth(.ready), .wifi(.ready), .policy: askAgain()
         default: break
         }
     }
 
-    private func noteShown(_ run: PickerRun) {
+    private func recordShown(_ run: PickerRun) {
         let seat = Seat(run.session)
         shown += 1
         (shownOfParty[seat.party], shownOfSeat[seat], claims[seat]) = (shown, shown, nil)

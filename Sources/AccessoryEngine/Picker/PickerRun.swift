@@ -223,7 +223,7 @@ public final class PickerRun {
     ///
     /// - Throws: `InvalidRequest` for one that was not disclosed, and past `Limits.imageBytesPerPicker`.
     func show(_ new: [DiscoveredItem]) throws(SetupError) {
-        for (index, item) in new.enumerated() where !disclosure.value.isTold(item.identifier) {
+        for (index, item) in new.enumerated() where !disclosure.value.isDisclosed(item.identifier) {
             throw .invalid("items[\(index)].identifier", item.identifier, "was not discovered in this picker")
         }
         let bytes = disclosure.value.imageBytes(with: new) + items.reduce(0) { $0 + ($1.image?.bytes.count ?? 0) }

@@ -37,7 +37,7 @@ final class PickerRunner {
     func begin(accepted: (PickerRun) -> Void) {
         let app = run.session.app.id
         let presenter = run.client == .policy ? "no one (approved by policy)" : describe(run.client)
-        services.audit.note(
+        services.audit.record(
             .pickerShown, app: app, by: services.sessions.requester(run.session),
             why: "\(run.request.kind), picker \(run.id), shown by \(presenter)")
         services.log.info(
@@ -93,7 +93,7 @@ final class PickerRunner {
 
     private func record(pick offer: Offer?, by requester: Requester, why: String) {
         pick = (offer, requester)
-        services.audit.note(
+        services.audit.record(
             .picked, app: run.session.app.id, accessory: offer?.shared ?? offer?.identifier, by: requester, why: why)
     }
 
@@ -187,7 +187,7 @@ final class PickerRunner {
     private func recordOffers() {
         for offer in run.presentation.offers
         where recordedOffers.count < Limits.discoveredPerPicker && recordedOffers.insert(offer.id).inserted {
-            services.audit.note(
+            services.audit.record(
                 .offered, app: run.session.app.id, accessory: offer.shared ?? offer.identifier, by: .daemon,
                 why: offer.advertisedName)
         }
@@ -223,12 +223,12 @@ final class PickerRunner {
         case .pair(let offer): pair(offer)
         case .answer(let answer): services.radio.answer(answer)
         case .cancelPairing: cancelPairing()
-        case .removeBond(let identity): services.bonds.removeOrphan(identity, after: services.bonds.takePairing())
+        case .removeBond(let identity): services.bonds.removeOrphan(identity, after: services.bonds.endPairing())
         case .store(let offer, let identity, let name):
             feed(writer.store(offer, identity, name, by: pick?.requester ?? .daemon))
         case .authorize(let id, let bridges): authorize(id, bridges)
         case .rename(let id, let name): feed(writer.rename(id, name, by: person))
-        case .remove(let id): writer.takeBack(id, by: cancelledBy ?? person)
+        case .remove(let id): writer.revokeFailed(id, by: cancelledBy ?? person)
         case .migrate:
             search.stopVerifying()
             for target in run.migrations { writer.migrate(target, by: pick?.requester ?? person) }
@@ -238,7 +238,7 @@ final class PickerRunner {
         case .end:
             deadlineTimer?.cancel()
             search.end()
-            _ = services.bonds.takePairing()
+            _ = services.bonds.endPairing()
             onEnd()
             services.publisher.publish(.pickerClosed(run))
             programs.publish()
@@ -301,21 +301,21 @@ final class PickerRunner {
         switch result {
         case .success(let identity):
             services.log.info("paired", metadata: ["picker": "\(run.id)"])
-            services.audit.note(
+            services.audit.record(
                 identity.wasPairedBefore ? .adopted : .paired, app: run.session.app.id, accessory: pick?.offer?.identifier,
                 by: pick?.requester ?? .daemon,
                 why: identity.wasPairedBefore ? "another program has paired it, picker \(run.id)" : "for picker \(run.id)")
             // Another program was faster: the bond is not ours to undo.
-            if identity.wasPairedBefore, let intent = bonds.takePairing() { bonds.forget(intent) }
+            if identity.wasPairedBefore, let intent = bonds.endPairing() { bonds.delete(intent) }
             feed(.paired(identity))
         case .failure(let failure):
             services.log.warning("pairing failed", metadata: ["picker": "\(run.id)", "reason": "\(failure)"])
-            let intent = bonds.takePairing()
+            let intent = bonds.endPairing()
             feed(.pairingFailed(SetupError(.connectionFailed, failure.message)))
             guard let intent else { return }
             switch failure.reason {
             // The radio's own answer: there is no bond, or none of ours.
-            case .refused, .connection, .busy: bonds.forget(intent)
+            case .refused, .connection, .busy: bonds.delete(intent)
             // A bond may have been made.
             case .unavailable, .timeout, .cancelled, .other: bonds.removeBond(of: intent) {}
             }

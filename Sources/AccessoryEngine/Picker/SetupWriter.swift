@@ -34,7 +34,7 @@ struct SetupWriter {
             try registry.change(steps, finishing: finished, line: line, reason: "picked", by: requester) {
                 bonds.written([], finished: finished)
             }
-            _ = bonds.takePairing()
+            _ = bonds.endPairing()
             if let name, let peer = registry.ledger.accessories[accessory]?.peer { services.radio.setAlias(peer, name) }
             return .stored(accessory)
         } catch {
@@ -151,7 +151,7 @@ struct SetupWriter {
     }
 
     /// Revokes the grant of a run that failed.
-    func takeBack(_ id: AccessoryID, by requester: Requester) {
+    func revokeFailed(_ id: AccessoryID, by requester: Requester) {
         guard let grant = registry.ledger.grant(of: id, to: app) else { return }
         do {
             try services.access.revoke(grant, reason: "not authorized", by: requester)

@@ -14,9 +14,9 @@ public protocol LedgerStore: AnyObject {
     /// - Throws: when it cannot be written; nothing has changed then.
     @discardableResult func commit(_ change: StoreChange) throws -> [Int64]
     /// Stores an intent before the radio acts: after a power cut, an intent without a grant has the bond removed.
-    func note(_ intent: BondIntent) throws
+    func persist(_ intent: BondIntent) throws
     /// The bond is known to be there for a grant, or to be gone.
-    func forget(_ intent: BondIntent) throws
+    func delete(_ intent: BondIntent) throws
     /// A number that no grant has had.
     func nextGrantID() throws -> Int64
     /// A number that no Wi-Fi Aware device has had; never 0.
@@ -36,7 +36,7 @@ public struct StoreChange {
 
     /// Stores its arguments.
     public init(
-        _ steps: [Ledger.Step], noting intents: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
+        _ steps: [Ledger.Step], adding intents: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
     ) {
         self.steps = steps
         self.intents = intents

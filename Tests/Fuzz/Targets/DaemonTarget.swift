@@ -137,8 +137,8 @@ private final class PlayedDisk: LedgerStore, AuditTrail {
         ledger.apply(change.steps)
         return change.lines.map { _ in 1 }
     }
-    func note(_ intent: BondIntent) throws { if isFull { throw Full() } }
-    func forget(_ intent: BondIntent) throws { if isFull { throw Full() } }
+    func persist(_ intent: BondIntent) throws { if isFull { throw Full() } }
+    func delete(_ intent: BondIntent) throws { if isFull { throw Full() } }
     func nextGrantID() throws -> Int64 {
         if isFull { throw Full() }
         numbers += 1

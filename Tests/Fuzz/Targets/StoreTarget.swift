@@ -27,7 +27,7 @@ private let real: [[UInt8]] = {
                 ]))
         }
         let address = BluetoothAddress(value: 0xC0FF_EE00_0009, kind: .random)
-        try store.note(
+        try store.persist(
             BondIntent(
                 BluetoothPeer(address, adapter: nil), device: RadioDeviceID("/org/bluez/hci0/dev_9"), purpose: .pairing,
                 trace: BondIntent.Trace(name: "Dice", olderBonds: ["/org/bluez/hci0/dev_1"])))
