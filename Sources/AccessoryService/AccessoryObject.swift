@@ -47,7 +47,7 @@ final class AccessoryObject: ServiceObject {
         var properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
         guard service.clients.isAdmin(caller) else { return properties }
         properties.apps = service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted()
-        properties.take(service.engine.link(with: granted.accessory))
+        properties.update(service.engine.link(with: granted.accessory))
         properties.problems = service.engine.problems(with: granted.accessory)
         return properties
     }
@@ -59,7 +59,7 @@ final class AccessoryObject: ServiceObject {
         func properties(_ device: ObjectPath?, _ link: RadioLink) -> AccessoryProperties {
             var properties = AccessoryProperties()
             properties.device = device ?? "/"
-            properties.take(link)
+            properties.update(link)
             return properties
         }
         return AccessoryProperties.table.changes(
@@ -78,7 +78,7 @@ final class AccessoryObject: ServiceObject {
     private func joinNetwork(_ call: MethodCall) throws(BusError) {
         let options = try JoinOptions.decode(call.arguments[0])
         guard let app = service.grant(on: id, of: call.sender)?.app else { throw .unknownObject(path) }
-        try asking { () throws(SetupError) in
+        try mappingErrors { () throws(SetupError) in
             try service.engine.joinNetwork(
                 of: id, for: ClientID(call.sender), app, passphrase: options.passphrase, isHidden: options.isHidden,
                 network: options.ssid
@@ -95,8 +95,8 @@ final class AccessoryObject: ServiceObject {
     private func rename(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
         let name = call.arguments[0].stringValue ?? ""
-        try ShownName.check(name, "name")
-        try asking { () throws(SetupError) in
+        try WireDecoding.checkName(name, "name")
+        try mappingErrors { () throws(SetupError) in
             try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
         }
         call.reply()
@@ -104,21 +104,21 @@ final class AccessoryObject: ServiceObject {
 
     private func remove(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
-        try asking { () throws(SetupError) in
+        try mappingErrors { () throws(SetupError) in
             try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) { call.reply() }
         }
     }
 
     private func unpair(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
-        try asking { () throws(SetupError) in
+        try mappingErrors { () throws(SetupError) in
             try service.engine.unpair(accessory, reason: "unpaired by an admin", by: service.asAdmin(call.sender)) { call.reply() }
         }
     }
 }
 
 extension AccessoryProperties {
-    fileprivate mutating func take(_ link: RadioLink) {
+    fileprivate mutating func update(_ link: RadioLink) {
         isConnected = link.isConnected
         battery = link.battery ?? -1
     }

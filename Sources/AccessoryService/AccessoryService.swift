@@ -89,7 +89,7 @@ public final class AccessoryService {
         manifestsChanged()
         manifests.observe { [unowned self] in manifestsChanged() }
         policies.onProblems = { [unowned self] in adminObject?.publish() }
-        engine.listen { [unowned self] in tell($0) }
+        engine.listen { [unowned self] in handle($0) }
         server.onRefused = { [unowned self] client, member, error in
             engine.record(.refused, by: .app(clients.describe(client)), why: "\(member): \(error.message)")
         }
@@ -243,15 +243,15 @@ public final class AccessoryService {
 }
 
 /// Runs a request of the engine's and answers with the session API's errors.
-func asking<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> Value {
+func mappingErrors<Value>(_ body: () throws(SetupError) -> Value) throws(BusError) -> Value {
     do { return try body() } catch { throw BusError(error) }
 }
 
 // MARK: - Events of the engine
 
 extension AccessoryService {
-    private func tell(_ news: EngineEvent) {
-        switch news {
+    private func handle(_ event: EngineEvent) {
+        switch event {
         case .access: break
         case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms: managerObject?.publish()
         case .adapters, .policy: adminObject?.publish()
@@ -369,7 +369,7 @@ extension AccessoryService {
             lookAlikes.rename(accessory.id, from: old.displayName, to: accessory.displayName)
         }
         for grant in engine.ledger.grants(of: accessory.id) {
-            tellChanges(from: GrantedAccessory(old, grant), to: GrantedAccessory(accessory, grant))
+            publishChanges(from: GrantedAccessory(old, grant), to: GrantedAccessory(accessory, grant))
         }
         deviceChanged(of: accessory)
     }
@@ -385,7 +385,7 @@ extension AccessoryService {
     }
 
     /// Signals the changes of an accessory to the callers that see it by a grant.
-    private func tellChanges(from old: GrantedAccessory, to new: GrantedAccessory) {
+    private func publishChanges(from old: GrantedAccessory, to new: GrantedAccessory) {
         guard let object = self.object(of: new.accessory.id) else { return }
         // `deviceChanged` signals the radio's object; any one shows whether there is a Bluetooth side.
         let any = AccessoryBus.root
@@ -421,7 +421,7 @@ extension AccessoryService {
         guard let object = self.object(of: grant) else { return }
         publish(object, from: GrantProperties(old), to: GrantProperties(grant), to: .only(clients.admins))
         guard let accessory = engine.ledger.accessories[grant.accessory] else { return }
-        tellChanges(from: GrantedAccessory(accessory, old), to: GrantedAccessory(accessory, grant))
+        publishChanges(from: GrantedAccessory(accessory, old), to: GrantedAccessory(accessory, grant))
     }
 
     private func grantDisappeared(_ grant: Grant) {
@@ -430,6 +430,6 @@ extension AccessoryService {
         guard let accessory = engine.ledger.accessories[grant.accessory],
             let next = engine.ledger.grants(of: accessory.id).first, next.id > grant.id
         else { return }
-        tellChanges(from: GrantedAccessory(accessory, grant), to: GrantedAccessory(accessory, next))
+        publishChanges(from: GrantedAccessory(accessory, grant), to: GrantedAccessory(accessory, next))
     }
 }

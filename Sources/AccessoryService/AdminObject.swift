@@ -179,7 +179,7 @@ final class AdminObject: ServiceObject {
             }
         }
         guard let app else { throw .invalidArguments("app: is missing") }
-        try asking { () throws(SetupError) in
+        try mappingErrors { () throws(SetupError) in
             try service.engine.explain(app, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
                 let sorted = devices.sorted { Strength.isNearer($0.rssi, than: $1.rssi) }
                 call.reply(ExplainedDeviceEntry.wire(sorted.map { ExplainedDeviceEntry($0, items) }))

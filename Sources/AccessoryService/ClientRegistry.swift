@@ -67,7 +67,7 @@ final class ClientRegistry {
     let pickerGroup: String
 
     /// The methods that take images.
-    private static let takesDescriptors: Set = ["ShowPicker", "UpdatePicker"]
+    private static let membersWithDescriptors: Set = ["ShowPicker", "UpdatePicker"]
 
     /// A waiting message keeps its descriptors. A connection has few, and is not read while too many are in use: the
     /// answer that the message waits for would not arrive.
@@ -132,7 +132,7 @@ final class ClientRegistry {
     func receive(_ message: Message) -> Bool {
         guard let name = message.sender else { return false }
         let client = clients[name]
-        if message.hasDescriptors, !Self.takesDescriptors.contains(message.member ?? "") {
+        if message.hasDescriptors, !Self.membersWithDescriptors.contains(message.member ?? "") {
             return refuse(message, .limitsExceeded("this call takes no file descriptors"))
         }
         if client?.caller == nil, !Self.mayWait(message) {

@@ -51,15 +51,15 @@ final class ManagerObject: ServiceObject {
             service.engine.record(.refused, by: .app(service.clients.describe(call.sender)), why: "session: \(error)")
             throw BusError(SetupError(.activationFailed, "\(error)"))
         }
-        let session = try asking { () throws(SetupError) in
+        let session = try mappingErrors { () throws(SetupError) in
             try service.engine.createSession(client: ClientID(call.sender), app: app, party: service.clients.party(of: call.sender))
         }
         call.reply(.objectPath(AccessoryBus.sessionPath(session.id)))
     }
 
     private func registerPicker(_ call: MethodCall) throws(BusError) {
-        let capabilities = try PickerCapabilities.decode(call.arguments[0])
-        try asking { () throws(SetupError) in
+        let capabilities = try WireDecoding.pickerCapabilities(call.arguments[0])
+        try mappingErrors { () throws(SetupError) in
             try service.engine.registerPicker(
                 ClientID(call.sender), label: capabilities.label, lease: capabilities.lease.map(Double.init),
                 isUnattended: capabilities.isUnattended,

@@ -62,25 +62,25 @@ final class PickerObject: ServiceObject {
 
     private func pick(_ call: MethodCall) throws(BusError) {
         let offer = call.arguments[0].stringValue ?? ""
-        try asking { () throws(SetupError) in try service.engine.pick(run, offer: offer) }
+        try mappingErrors { () throws(SetupError) in try service.engine.pick(run, offer: offer) }
         call.reply()
     }
 
     private func respond(_ call: MethodCall) throws(BusError) {
-        let answer = try AnswerKeys.decode(call.arguments[0])
-        try asking { () throws(SetupError) in try service.engine.respond(run, answer: answer) }
+        let answer = try WireDecoding.answer(call.arguments[0])
+        try mappingErrors { () throws(SetupError) in try service.engine.respond(run, answer: answer) }
         call.reply()
     }
 
     private func cancel(_ call: MethodCall) throws(BusError) {
-        try asking { () throws(SetupError) in try service.engine.cancel(run) }
+        try mappingErrors { () throws(SetupError) in try service.engine.cancel(run) }
         call.reply()
     }
 
     private func rename(_ call: MethodCall) throws(BusError) {
         let name = call.arguments[0].stringValue ?? ""
-        try ShownName.check(name, "name")
-        try asking { () throws(SetupError) in try service.engine.rename(run, to: name) }
+        try WireDecoding.checkName(name, "name")
+        try mappingErrors { () throws(SetupError) in try service.engine.rename(run, to: name) }
         call.reply()
     }
 
@@ -96,7 +96,7 @@ final class PickerObject: ServiceObject {
     /// The image that a call asks for.
     private func image(_ call: MethodCall) throws(BusError) -> ProductImage {
         let offer = call.arguments[0].stringValue ?? ""
-        guard let image = try asking({ () throws(SetupError) in try service.engine.image(run, offer: offer) }) else {
+        guard let image = try mappingErrors({ () throws(SetupError) in try service.engine.image(run, offer: offer) }) else {
             throw .failed("the offer \(offer) has no image")
         }
         return image

@@ -62,7 +62,7 @@ final class SessionObject: ServiceObject {
     }
 
     private func activate(_ call: MethodCall) throws(BusError) {
-        try asking { () throws(SetupError) in try service.engine.activate(session) { call.reply() } }
+        try mappingErrors { () throws(SetupError) in try service.engine.activate(session) { call.reply() } }
     }
 
     private func invalidate(_ call: MethodCall) throws(BusError) {
@@ -71,48 +71,48 @@ final class SessionObject: ServiceObject {
 
     private func removeAccessory(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        try asking { () throws(SetupError) in try service.engine.removeAccessory(session, accessory) { call.reply() } }
+        try mappingErrors { () throws(SetupError) in try service.engine.removeAccessory(session, accessory) { call.reply() } }
     }
 
     private func updatePicker(_ call: MethodCall) throws(BusError) {
-        let items = try DiscoveredItemKeys.items(call.arguments[0])
-        try asking { () throws(SetupError) in try service.engine.updatePicker(session, items: items) }
+        let items = try WireDecoding.discoveredItems(call.arguments[0])
+        try mappingErrors { () throws(SetupError) in try service.engine.updatePicker(session, items: items) }
         call.reply()
     }
 
     private func finishPickerDiscovery(_ call: MethodCall) throws(BusError) {
-        try asking { () throws(SetupError) in try service.engine.finishPickerDiscovery(session) { call.reply() } }
+        try mappingErrors { () throws(SetupError) in try service.engine.finishPickerDiscovery(session) { call.reply() } }
     }
 
     private func cancelPicker(_ call: MethodCall) throws(BusError) {
-        try asking { () throws(SetupError) in try service.engine.cancelPicker(session) { call.reply() } }
+        try mappingErrors { () throws(SetupError) in try service.engine.cancelPicker(session) { call.reply() } }
     }
 
     private func renameAccessory(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        let options = try RenameOptions.decode(call.arguments[1])
-        try asking { () throws(SetupError) in
+        let options = try WireDecoding.renameOptions(call.arguments[1])
+        try mappingErrors { () throws(SetupError) in
             try service.engine.renameAccessory(session, accessory, options: options) { call.reply(with: $0) }
         }
     }
 
     private func finishAuthorization(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        let settings = try AuthorizationKeys.decode(call.arguments[1])
-        try asking { () throws(SetupError) in
+        let settings = try WireDecoding.authorizationSettings(call.arguments[1])
+        try mappingErrors { () throws(SetupError) in
             try service.engine.finishAuthorization(session, accessory, settings: settings) { call.reply() }
         }
     }
 
     private func failAuthorization(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        try asking { () throws(SetupError) in try service.engine.failAuthorization(session, accessory) { call.reply() } }
+        try mappingErrors { () throws(SetupError) in try service.engine.failAuthorization(session, accessory) { call.reply() } }
     }
 
     private func updateAuthorization(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        let descriptor = try DescriptorKeys.decode(call.arguments[1], "descriptor")
-        try asking { () throws(SetupError) in
+        let descriptor = try WireDecoding.descriptor(call.arguments[1], "descriptor")
+        try mappingErrors { () throws(SetupError) in
             try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
         }
     }
