@@ -46,13 +46,13 @@ public enum ServiceManager {
     }
 
     /// Closes stored descriptors of this name.
-    public static func forget(_ name: String) {
+    public static func discard(_ name: String) {
         notify("FDSTOREREMOVE=1\nFDNAME=\(name)")
     }
 
     /// The descriptors from the service manager: those of socket units and stored ones (sd_listen_fds(3)). The
     /// environment is cleared, so that child processes do not use them.
-    public static func takeDescriptors() -> [(name: String, descriptor: FileDescriptor)] {
+    public static func receiveDescriptors() -> [(name: String, descriptor: FileDescriptor)] {
         let names = getenv("LISTEN_FDNAMES").map { String(cString: $0) } ?? ""
         let named = names.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
         defer { for each in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsetenv(each) } }

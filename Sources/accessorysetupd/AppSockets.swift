@@ -45,7 +45,7 @@ final class AppSockets {
     /// Opens, changes and closes sockets of the view as the manifests demand.
     func update(_ apps: [AppID: AppManifest], in view: BlueZView) {
         for app in listening.keys.sorted() where apps[app]?.socket == nil { close(app, in: view) }
-        for app in kept.keys.sorted() where apps[app]?.socket == nil { ServiceManager.forget(Self.prefix + app.rawValue) }
+        for app in kept.keys.sorted() where apps[app]?.socket == nil { ServiceManager.discard(Self.prefix + app.rawValue) }
         for (app, manifest) in apps.sorted(by: { $0.key < $1.key }) {
             guard let wanted = manifest.socket, listening[app]?.permitted != wanted else { continue }
             do throws(Failure) {
@@ -104,7 +104,7 @@ final class AppSockets {
             unlink(new)
             throw error
         }
-        if kept[app] != nil { ServiceManager.forget(Self.prefix + app.rawValue) }
+        if kept[app] != nil { ServiceManager.discard(Self.prefix + app.rawValue) }
         ServiceManager.keep(socket, named: Self.prefix + app.rawValue)
         return socket
     }
@@ -119,7 +119,7 @@ final class AppSockets {
         listening[app] = nil
         view.stopListening(for: app)
         unlink(path(of: app))
-        ServiceManager.forget(Self.prefix + app.rawValue)
+        ServiceManager.discard(Self.prefix + app.rawValue)
         log.info("closed socket for app", metadata: ["app": "\(app)"])
     }
 }

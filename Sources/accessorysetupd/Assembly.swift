@@ -73,7 +73,7 @@ struct Assembly {
             log: log)
         policies = PolicyStore(directory: options.files.policies, loop: loop, log: log)
         manifests = ManifestStore(directories: options.files.manifests, loop: loop, log: log)
-        let inherited = ServiceManager.takeDescriptors()
+        let inherited = ServiceManager.receiveDescriptors()
         let viewSocket = ViewSocket(options, inherited: inherited, log: log)
         let appSockets = viewSocket.flatMap { _ in
             options.appSocketDirectory.map { AppSockets(directory: $0, inherited: inherited, log: log) }
@@ -90,7 +90,7 @@ struct Assembly {
             // The view must not share the radio's connection, which reads with pauses.
             try BlueZView(
                 socket.address, on: Connection(bluezBus, loop: loop), bus: bluezBus, authority: authority, service: service,
-                limits: limits, resuming: Handover.take(inherited), log: log)
+                limits: limits, resuming: Handover.receive(inherited), log: log)
         }
     }
 

@@ -16,13 +16,13 @@ enum Handover {
     /// Whether a descriptor from the service manager belongs to the handover.
     static func owns(_ name: String) -> Bool { name == names.state || name == names.socket }
 
-    /// Takes the clients of the previous run from the service manager.
+    /// Receives the clients of the previous run from the service manager.
     ///
     /// - Parameter inherited: all descriptors from the service manager, with their names.
-    static func take(_ inherited: [(name: String, descriptor: FileDescriptor)]) -> ViewHandover? {
+    static func receive(_ inherited: [(name: String, descriptor: FileDescriptor)]) -> ViewHandover? {
         guard inherited.contains(where: { owns($0.name) }) else { return nil }
-        ServiceManager.forget(names.state)
-        ServiceManager.forget(names.socket)
+        ServiceManager.discard(names.state)
+        ServiceManager.discard(names.socket)
         guard let state = inherited.last(where: { $0.name == names.state })?.descriptor.readFile(limit: maxSize) else { return nil }
         return ViewHandover(state: state, descriptors: inherited.filter { $0.name == names.socket }.map(\.descriptor))
     }
