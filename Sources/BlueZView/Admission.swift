@@ -20,7 +20,7 @@ struct Admission: Hashable, Sendable {
         let number: Int
         /// It has not called Hello.
         var isStranger = true
-        var takesLongMessages = false
+        var sendsLongMessages = false
     }
 
     private let limits: ViewLimits.Places
@@ -63,22 +63,22 @@ struct Admission: Hashable, Sendable {
     /// A client of an app asks to send long messages.
     ///
     /// - Returns: whether it may from now on.
-    mutating func takesLongMessages(_ name: String) -> Bool {
-        guard let place = places[name], !place.takesLongMessages else { return false }
-        let taken = places.values.filter(\.takesLongMessages)
-        guard taken.count < limits.longMessageClients,
-            taken.count(where: { $0.party == place.party }) < limits.longMessageClientsPerUser
+    mutating func allowLongMessages(_ name: String) -> Bool {
+        guard let place = places[name], !place.sendsLongMessages else { return false }
+        let granted = places.values.filter(\.sendsLongMessages)
+        guard granted.count < limits.longMessageClients,
+            granted.count(where: { $0.party == place.party }) < limits.longMessageClientsPerUser
         else { return false }
-        places[name]?.takesLongMessages = true
+        places[name]?.sendsLongMessages = true
         return true
     }
 
     /// A client is of no app any more.
     ///
     /// - Returns: whether it could send long messages until now.
-    mutating func givesUpLongMessages(_ name: String) -> Bool {
-        guard places[name]?.takesLongMessages == true else { return false }
-        places[name]?.takesLongMessages = false
+    mutating func revokeLongMessages(_ name: String) -> Bool {
+        guard places[name]?.sendsLongMessages == true else { return false }
+        places[name]?.sendsLongMessages = false
         return true
     }
 

@@ -290,11 +290,11 @@ public final class BlueZView {
     private func remove(_ name: String) {
         guard let client = clients.removeValue(forKey: name) else { return }
         admission.left(name)
-        reception.forget(client)
+        reception.remove(client)
         client.connectionClosed()
         if !clients.values.contains(where: { $0.party == client.party }) {
             shares[client.party] = nil
-            reception.forget(client.party)
+            reception.remove(client.party)
         }
         links.handle(.clientGone(client: name))
         clientNeedsChanged()
@@ -302,13 +302,13 @@ public final class BlueZView {
 
     /// Only apps may send long messages.
     private func allowLongMessages(_ name: String) {
-        guard let client = clients[name], client.app != nil, admission.takesLongMessages(name) else { return }
+        guard let client = clients[name], client.app != nil, admission.allowLongMessages(name) else { return }
         client.limitMessages(to: environment.limits.longMessageBytes)
     }
 
     /// Who is no app any more makes room for others.
     private func shareLongMessages() {
-        for (name, client) in clients where client.app == nil && admission.givesUpLongMessages(name) {
+        for (name, client) in clients where client.app == nil && admission.revokeLongMessages(name) {
             client.limitMessages(to: PeerLimits().messageBytes)
         }
         for name in clients.keys { allowLongMessages(name) }

@@ -212,7 +212,7 @@ final class RadioFeed {
             if case .failure = result { self.loadLater(owner) }
             for entry in (try? result.get())?.first?.entries ?? [] {
                 guard let path = entry.key.objectPathValue else { continue }
-                self.note(path, entry.value.dictionary)
+                self.track(path, entry.value.dictionary)
             }
             self.finishLoading()
             self.observer?.serviceChanged()
@@ -238,7 +238,7 @@ final class RadioFeed {
         if service != .unknown { finishLoading() }
     }
 
-    private func note(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
+    private func track(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
         let names = Set(interfaces.keys).intersection(Scope.shown)
         if !names.isEmpty { objects[path, default: []].formUnion(names) }
         if let adapter = interfaces[Adapter1.interface]?.vardictValue { adapters[path] = adapter }
@@ -249,7 +249,7 @@ final class RadioFeed {
         guard following != .loading, let added = message.addedInterfaces() else { return }
         let (path, interfaces) = (added.path, added.interfaces.dictionary)
         let hadAdapter = adapters[path] != nil
-        note(path, interfaces)
+        track(path, interfaces)
         if !hadAdapter, adapters[path] != nil { observer?.adapterChanged(path) }
         observer?.objectsAdded(path, interfaces)
     }

@@ -43,12 +43,12 @@ final class Reception {
     }
 
     /// A client is disconnected: its calls are dropped.
-    func forget(_ client: ViewClient) {
+    func remove(_ client: ViewClient) {
         waiting.removeAll(of: client.party) { $0.client === client }
     }
 
     /// No client of a party is left.
-    func forget(_ party: Party) {
+    func remove(_ party: Party) {
         served[party] = nil
     }
 

@@ -47,7 +47,7 @@ import Testing
         admit(["d", "e"], of: .user(2), to: &admission)
         func ask(_ names: String...) -> [Bool] {
             var answers: [Bool] = []
-            for name in names { answers.append(admission.takesLongMessages(name)) }
+            for name in names { answers.append(admission.allowLongMessages(name)) }
             return answers
         }
         #expect(ask("a", "b", "c") == [true, true, false])
@@ -56,8 +56,8 @@ import Testing
         admission.left("a")
         #expect(ask("c", "nobody") == [true, false])
         // And who is of no app any more, once.
-        let givesUp = ["d", "d", "nobody"].map { admission.givesUpLongMessages($0) }
-        #expect(givesUp == [true, false, false])
+        let revoked = ["d", "d", "nobody"].map { admission.revokeLongMessages($0) }
+        #expect(revoked == [true, false, false])
         #expect(ask("e", "d") == [true, false])
     }
 

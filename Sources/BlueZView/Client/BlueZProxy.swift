@@ -516,7 +516,7 @@ final class BlueZProxy {
 
     private func closeUpstream() {
         upstream.close()
-        sessions.forgetNotifications()
+        sessions.clearNotifications()
         shown.endDiscovery()
     }
 }

@@ -47,7 +47,7 @@ final class Clearance {
     func allows(_ matter: Matter) -> Bool { refusal(of: matter) == nil }
 
     /// Whether the client's writes to a descriptor of a device are passed on.
-    func takes(packetsFor device: ObjectPath) -> Bool { identity.isAccepted && link(of: device).isConnected }
+    func accepts(packetsFor device: ObjectPath) -> Bool { identity.isAccepted && link(of: device).isConnected }
 
     /// A link as the client's app sees it.
     func link(of device: ObjectPath) -> LinkShares.State { links.state(of: device, seenBy: identity.app) }

@@ -63,7 +63,7 @@ final class GATTSessions {
 
     private func keep(_ relay: DescriptorRelay, of characteristic: ObjectPath, _ device: ObjectPath) {
         relay.mayPass = { [clearance] side in
-            side == .service ? clearance.allows(.value(device)) : clearance.takes(packetsFor: device)
+            side == .service ? clearance.allows(.value(device)) : clearance.accepts(packetsFor: device)
         }
         relay.whenClosed { [weak self, weak relay] in self?.drop { $0.relay === relay } }
         acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
@@ -114,8 +114,8 @@ final class GATTSessions {
         return stopped.sorted()
     }
 
-    /// The radio service has forgotten the notifications, with the connection they were counted for.
-    func forgetNotifications() {
+    /// The radio service has dropped the notifications, with the connection they were counted for.
+    func clearNotifications() {
         notifying = []
     }
 

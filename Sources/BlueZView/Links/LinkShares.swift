@@ -185,8 +185,8 @@ struct LinkShares: Hashable, Sendable {
                     if !link.state.isConnected { (link.holders, link.isUpForAttempts) = ([:], false) }
                 })
         case .deviceRemoved(let device): Decision(effects: change(device) { $0 = Link() })
-        case .unfollowed(let device): forget { $0 == device }
-        case .allUnfollowed: forget { _ in true }
+        case .unfollowed(let device): removeLinks { $0 == device }
+        case .allUnfollowed: removeLinks { _ in true }
         case .connectRequested(let device, let client): requestConnect(device, client)
         case .connectAnswered(let device, let client, let hasWorked): answerConnect(device, client, hasWorked)
         case .connectAbandoned(let device, let client): Decision(effects: abandonConnect(device, client))
@@ -205,8 +205,8 @@ struct LinkShares: Hashable, Sendable {
 
     /// Without signals: no client has these devices, or all receive the end of the radio service. A
     /// `Connect` that is not answered goes on to count until its client gives it up.
-    private mutating func forget(_ isForgotten: (ObjectPath) -> Bool) -> Decision {
-        links = links.filter { !isForgotten($0.key) }
+    private mutating func removeLinks(where isRemoved: (ObjectPath) -> Bool) -> Decision {
+        links = links.filter { !isRemoved($0.key) }
         return Decision()
     }
 
