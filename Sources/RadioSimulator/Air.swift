@@ -50,7 +50,7 @@ final class AirAccessory {
     var isAdvertising: Bool { isInRange && !isAway && connectedTo == nil }
 
     /// The fault that the next pairing plays.
-    func takeFault() -> Scenario.Pairing.Fault? {
+    func consumeFault() -> Scenario.Pairing.Fault? {
         guard let fault = scenario.pairing.fault else { return nil }
         if let count = scenario.pairing.faultCount, faultsPlayed >= count { return nil }
         faultsPlayed += 1

@@ -47,7 +47,7 @@ final class SimulatedAttribute {
         let held = held
         device.requests.answer { [self] in
             do throws(BusError) {
-                let bytes = try take(held, from: offset)
+                let bytes = try cache(held, from: offset)
                 changed()
                 call.reply(.bytes(bytes))
             } catch {
@@ -57,7 +57,7 @@ final class SimulatedAttribute {
     }
 
     /// - Returns: `cached` from the offset on.
-    private func take(_ held: [UInt8], from offset: Int) throws(BusError) -> [UInt8] {
+    private func cache(_ held: [UInt8], from offset: Int) throws(BusError) -> [UInt8] {
         guard offset <= held.count else { throw .att(.invalidOffset) }
         if offset == 0 {
             cached = []

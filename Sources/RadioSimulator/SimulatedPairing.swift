@@ -37,7 +37,7 @@ final class SimulatedPairing {
     func begin() {
         if device.isConnected { return exchange() }
         // No link is ever established.
-        if scenario.fault == .unreachable, device.accessory.takeFault() == .unreachable { return }
+        if scenario.fault == .unreachable, device.accessory.consumeFault() == .unreachable { return }
         device.connect { [weak self] error in
             guard let self, !self.isOver else { return }
             if error != nil {
@@ -49,7 +49,7 @@ final class SimulatedPairing {
     }
 
     private func exchange() {
-        let fault = device.accessory.takeFault()
+        let fault = device.accessory.consumeFault()
         switch fault {
         case .silent: return after(Self.silenceTimeout) { $0.dropLink(.timeout) }
         case .slow: return after(.seconds(scenario.delay)) { $0.ask(wrongKey: false) }
