@@ -90,7 +90,7 @@ final class InterfaceLoan {
         guard case .owed(let record, isPausing: false) = machine.state,
             let service = services.first(where: { $0.busName == record.service })
         else { return }
-        guard let owner = service.owner else { return service.forgetBelow(record) }
+        guard let owner = service.owner else { return service.forgetUnderlying(record) }
         // Not before the interface has appeared, too; except where the service was restarted, and has forgotten it.
         guard service.interfaces[record.interface] != nil || owner != record.owner else { return }
         log.notice("restoring the interface of an earlier join", metadata: ["interface": "\(record.interface)"])

@@ -33,7 +33,7 @@ protocol WiFiService: ServiceAdapter {
     /// - Parameter completion: called once; false where the service did not do it, and must be asked again.
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void)
     /// The service is not running. Has the service below it forget the accessory's network, where there is one.
-    func forgetBelow(_ record: JoinRecord)
+    func forgetUnderlying(_ record: JoinRecord)
     /// Whether a joined network is followed.
     var isJoined: Bool { get }
     /// Stops following the joined network.
@@ -181,7 +181,7 @@ extension WiFiService {
 
     func checkJoining(_ path: ObjectPath, completion: @escaping (RadioFailure?) -> Void) { completion(nil) }
 
-    func forgetBelow(_ record: JoinRecord) {}
+    func forgetUnderlying(_ record: JoinRecord) {}
 
     /// Scans once. Completed once, with the networks in range.
     ///

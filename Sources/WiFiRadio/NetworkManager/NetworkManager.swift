@@ -313,7 +313,7 @@ final class NetworkManager: ServiceAdapter, WiFiService {
     /// iwd would keep the accessory's network, and stay on it. Once it has forgotten the network, it reconnects the
     /// previous one, and NetworkManager finds it there. Asked only later, it would disconnect while NetworkManager
     /// begins to follow it (seen: no connection, or the accessory's again).
-    func forgetBelow(_ record: JoinRecord) { iwd.forget(record) { _ in } }
+    func forgetUnderlying(_ record: JoinRecord) { iwd.forget(record) { _ in } }
 
     func restore(_ record: JoinRecord, completion: @escaping (Bool) -> Void) {
         stopFollowing()
