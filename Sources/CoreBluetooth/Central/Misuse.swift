@@ -7,13 +7,13 @@ internal import Synchronization
 
 /// A call that was ignored.
 enum Misuse {
-    private static let told = Mutex<Set<String>>([])
+    private static let logged = Mutex<Set<String>>([])
 
     /// Writes a line to the standard error, unless the same was written before.
     static func log(_ text: String) {
-        let isNew = told.withLock { told in
+        let isNew = logged.withLock { logged in
             // Limited, because texts that differ each time would fill the set.
-            told.count < 256 && told.insert(text).inserted
+            logged.count < 256 && logged.insert(text).inserted
         }
         if isNew { FileHandle.standardError.write(Data("CoreBluetooth: API MISUSE: \(text)\n".utf8)) }
     }

@@ -120,7 +120,7 @@ open class CBPeripheralManager: CBManager {
         self.queue = DispatchQueue(label: "org.accessorysetup1.peripheral", target: queue ?? .main)
         super.init(ofRole: .peripheral)
         reference.value = self
-        tell { manager in
+        notify { manager in
             manager.lock.withLock { manager.storedState = .unsupported }
             manager.delegate?.peripheralManagerDidUpdateState(manager)
         }
@@ -151,7 +151,7 @@ open class CBPeripheralManager: CBManager {
     ///
     /// Source: Apple's documentation of `startAdvertising(_:)`.
     open func startAdvertising(_ advertisementData: [String: Any]?) {
-        tell { $0.delegate?.peripheralManagerDidStartAdvertising($0, error: Self.unsupported) }
+        notify { $0.delegate?.peripheralManagerDidStartAdvertising($0, error: Self.unsupported) }
     }
 
     /// Nothing to stop.
@@ -162,7 +162,7 @@ open class CBPeripheralManager: CBManager {
     /// Source: Apple's documentation of `add(_:)`.
     open func add(_ service: CBMutableService) {
         let service = OwnService(service)
-        tell { $0.delegate?.peripheralManager($0, didAdd: service.value, error: Self.unsupported) }
+        notify { $0.delegate?.peripheralManager($0, didAdd: service.value, error: Self.unsupported) }
     }
 
     /// Nothing to remove.
@@ -192,21 +192,21 @@ open class CBPeripheralManager: CBManager {
     ///
     /// Source: Apple's documentation of `publishL2CAPChannel(withEncryption:)`.
     open func publishL2CAPChannel(withEncryption encryptionRequired: Bool) {
-        tell { $0.delegate?.peripheralManager($0, didPublishL2CAPChannel: 0, error: Self.unsupported) }
+        notify { $0.delegate?.peripheralManager($0, didPublishL2CAPChannel: 0, error: Self.unsupported) }
     }
 
     /// The delegate gets ``CBError/Code/operationNotSupported``.
     ///
     /// Source: Apple's documentation of `unpublishL2CAPChannel(_:)`.
     open func unpublishL2CAPChannel(_ PSM: CBL2CAPPSM) {
-        tell { $0.delegate?.peripheralManager($0, didUnpublishL2CAPChannel: PSM, error: Self.unsupported) }
+        notify { $0.delegate?.peripheralManager($0, didUnpublishL2CAPChannel: PSM, error: Self.unsupported) }
     }
 
     private static var unsupported: CBError {
         CBError(.operationNotSupported, "the peripheral role is not supported on Linux")
     }
 
-    private func tell(_ body: @escaping @Sendable (CBPeripheralManager) -> Void) {
+    private func notify(_ body: @escaping @Sendable (CBPeripheralManager) -> Void) {
         queue.async { [reference] in
             if let manager = reference.value { body(manager) }
         }
