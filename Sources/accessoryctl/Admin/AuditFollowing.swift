@@ -29,7 +29,7 @@ final class AuditFollowing {
         subscriptions = [
             connection.subscribe(
                 sender: owner, path: AccessoryBus.adminPath, interface: AccessoryBus.admin, member: "Audited"
-            ) { [weak self] message in self?.take(AuditLine.list(wire: (try? message.arguments())?.first)) },
+            ) { [weak self] message in self?.receive(AuditLine.list(wire: (try? message.arguments())?.first)) },
             connection.watchName(AccessoryBus.name) { [weak self] new in
                 if new != owner { self?.end() }
             },
@@ -37,7 +37,7 @@ final class AuditFollowing {
         connection.onDisconnect = { [weak self] in self?.end() }
     }
 
-    private func take(_ lines: [AuditLine]) {
+    private func receive(_ lines: [AuditLine]) {
         guard let show else { return waiting += lines }
         for line in lines where !listed.contains(line.id) { show(line) }
     }
@@ -56,7 +56,7 @@ final class AuditFollowing {
         signal(SIGPIPE, SIG_DFL)
         self.listed = Set(listed.map(\.id))
         self.show = show
-        take(waiting)
+        receive(waiting)
         waiting = []
         if !isOver { connection.loop.run() }
         throw BusError(name: "org.freedesktop.DBus.Error.Disconnected", message: "accessorysetupd has stopped")

@@ -51,14 +51,14 @@ struct Lockdown: ParsableCommand {
         /// Clock ticks since the machine began; 0 for before that, nil where it is not known.
         var sinceTicks: UInt64? { (try? SystemFile.text(since, limit: 64)).map { UInt64($0.filter(\.isNumber)) } ?? 0 }
 
-        func note(_ ticks: UInt64?) throws {
+        func writeSince(_ ticks: UInt64?) throws {
             if let slash = since.lastIndex(of: "/"), slash > since.startIndex {
                 try SystemFile.makeDirectory(String(since[..<slash]), mode: 0o755)
             }
             try SystemFile.write((ticks.map { "\($0)\n" } ?? "\n").utf8, to: since, mode: 0o644)
         }
 
-        func forget() throws { if SystemFile.exists(since) { try SystemFile.remove(since) } }
+        func removeSince() throws { if SystemFile.exists(since) { try SystemFile.remove(since) } }
     }
 
     struct State {
@@ -89,15 +89,15 @@ struct Lockdown: ParsableCommand {
                 let sockets = try old.sockets.switchedOn(except: except.isEmpty ? nil : except)
                 let new = State(bus: old.bus.isLocked ? old.bus : try old.bus.locked(including: files.policy), sockets: sockets)
                 let isSame = old.bus.isLocked && sockets.isAs(old.sockets)
-                if !isSame { try files.note(nil) }
+                if !isSame { try files.writeSince(nil) }
                 do {
                     try files.write(new, over: old)
                     let isRead = try reload(options)
-                    if !isSame, isRead { try files.note(RunningProcess.now) }
+                    if !isSame, isRead { try files.writeSince(RunningProcess.now) }
                 } catch {
                     // A lock-down that the bus does not know is none, and must not look like one.
                     try files.write(old, over: new)
-                    if old.sockets.isOff { try files.forget() }
+                    if old.sockets.isOff { try files.removeSince() }
                     _ = try? reload(options)
                     throw Problem("the change was reverted, because the bus or systemd did not accept it: \(error)")
                 }
@@ -127,7 +127,7 @@ struct Lockdown: ParsableCommand {
                 } else {
                     StandardOutput.line("the lock-down is already off")
                 }
-                try files.forget()
+                try files.removeSince()
                 _ = try reload(options)
                 guard new.sockets.isOff else {
                     throw Problem("not removed, because it was modified: \(new.sockets.changed.joined(separator: ", "))")

@@ -46,7 +46,7 @@ final class LineView: PickerView {
         case .typed(let entry):
             guard let answer = entry.answer(line) else { return StandardOutput.line(entry.hint) }
             client()?.respond(answer)
-        case .told, nil:
+        case .shown, nil:
             guard let number = Int(line), shown.indices.contains(number - 1) else {
                 return StandardOutput.line("enter a number from the list, or q to cancel")
             }

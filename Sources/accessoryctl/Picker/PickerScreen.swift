@@ -29,7 +29,7 @@ struct PickerScreen {
     ///   - typed: the answer so far.
     ///   - top: the first offer that was shown.
     ///   - imageRows: rows of an image that would stand above; 0 for none.
-    init(_ state: PickerProperties, selected: String?, typed: String, note: String?, top: Int, imageRows: Int, in size: Size) {
+    init(_ state: PickerProperties, selected: String?, typed: String, refusal: String?, top: Int, imageRows: Int, in size: Size) {
         // A line of all columns makes some terminals wrap.
         let columns = max(8, size.columns - 1)
         let room = max(4, size.rows - 1)
@@ -40,7 +40,7 @@ struct PickerScreen {
         let keys = text(Self.keys(state))
         var above = [text(Texts.title(state), indented: false), text(Texts.stage(state))]
         if let besides = Texts.besides(state) { above.append(Array(text(besides).prefix(3))) }
-        var below = note.map { [text(StandardOutput.printable($0))] } ?? []
+        var below = refusal.map { [text(StandardOutput.printable($0))] } ?? []
         if !answer.isEmpty { below.insert(answer, at: 0) }
 
         let needed = min(state.offers.count, 1)

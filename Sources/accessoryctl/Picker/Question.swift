@@ -10,7 +10,7 @@ struct Question {
     /// How the person answers.
     enum Form {
         /// It is only shown.
-        case told
+        case shown
         case yesOrNo
         case typed(Entry)
     }
@@ -43,13 +43,13 @@ struct Question {
             form = .typed(Self.passkey)
         case "display-passkey":
             text = "Enter \(state.passkey) on the accessory (\(state.prompt.entered ?? 0) of 6 digits)"
-            form = .told
+            form = .shown
         case "enter-pin":
             text = "What is the accessory's PIN?"
             form = .typed(Self.pin)
         case "display-pin":
             text = "Enter \(StandardOutput.printable(state.prompt.pin ?? "")) on the accessory"
-            form = .told
+            form = .shown
         case "consent":
             let what = state.offers.count == 1 ? "it" : "all of these"
             let app = StandardOutput.printable(state.appName)

@@ -17,7 +17,7 @@ final class ScreenView: PickerView {
     private var typed: [UInt8] = []
     /// The beginning of a key whose rest was not there yet.
     private var unfinished: [UInt8] = []
-    private var note: String?
+    private var refusal: String?
     private var drawn = 0
     /// The terminal's size when it was drawn last.
     private var drawnSize = PickerScreen.Size(descriptor: 1)
@@ -65,7 +65,7 @@ final class ScreenView: PickerView {
         var keys = (unfinished + buffer[..<count])[...]
         unfinished = []
         while let key = keys.first {
-            if let length = takeAttributes(keys) {
+            if let length = parseAttributes(keys) {
                 keys = keys.dropFirst(length)
             } else if keys.starts(with: [0x1B, 0x5B]), let end = keys.dropFirst(2).firstIndex(where: { 0x40...0x7E ~= $0 }) {
                 move(String(decoding: keys[(keys.startIndex + 2)...end], as: UTF8.self))
@@ -84,7 +84,7 @@ final class ScreenView: PickerView {
     }
 
     /// The answer to DA1: `ESC [ ? 62 ; 4 c`. Returns its length, nil when this is something else.
-    private func takeAttributes(_ keys: ArraySlice<UInt8>) -> Int? {
+    private func parseAttributes(_ keys: ArraySlice<UInt8>) -> Int? {
         guard keys.starts(with: [0x1B, 0x5B, 0x3F]), let end = keys.firstIndex(of: UInt8(ascii: "c")) else { return nil }
         attributes = String(decoding: keys[(keys.startIndex + 3)..<end], as: UTF8.self).split(separator: ";").compactMap { Int($0) }
         drawings = [:]
@@ -112,11 +112,11 @@ final class ScreenView: PickerView {
             if "nN".contains(character) { client()?.respond(.reject) }
         case .typed(let entry):
             type(key, limit: entry.limit, entry.accepts) { if let answer = entry.answer($0) { client()?.respond(answer) } }
-        case .told, nil:
+        case .shown, nil:
             if character == "k" { move("A") }
             if character == "j" { move("B") }
             guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
-            note = nil
+            refusal = nil
             client()?.pick(offer)
         }
     }
@@ -153,7 +153,7 @@ final class ScreenView: PickerView {
 
     func began(_ state: PickerProperties) {
         selected = state.offers.first?.id
-        note = nil
+        refusal = nil
         (drawn, top) = (0, 0)
         (images, drawings) = ([:], [:])
         StandardOutput.write("\u{1B}[?25l")
@@ -169,7 +169,7 @@ final class ScreenView: PickerView {
     }
 
     func refused(_ message: String) {
-        note = message
+        refusal = message
         draw()
     }
 
@@ -191,7 +191,8 @@ final class ScreenView: PickerView {
         let size = PickerScreen.Size(descriptor: 1)
         let image = selectedImage(state)
         let screen = PickerScreen(
-            state, selected: selected, typed: typedText, note: note, top: top, imageRows: image == nil ? 0 : TerminalImage.rows,
+            state, selected: selected, typed: typedText, refusal: refusal, top: top,
+            imageRows: image == nil ? 0 : TerminalImage.rows,
             in: size)
         top = screen.top
         // The terminal may have wrapped or lost the lines that it shows.

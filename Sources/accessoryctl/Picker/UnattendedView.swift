@@ -79,7 +79,7 @@ final class UnattendedView: PickerView {
             }
         case .yesOrNo: client()?.respond(answers.accepts ? .accept : .reject)
         case .typed(let entry): client()?.respond(entry.given(answers) ?? .reject)
-        case .told, nil: break
+        case .shown, nil: break
         }
     }
 
