@@ -76,7 +76,7 @@ final class Explanations {
         looks.append(look)
         if items.contains(where: { $0.descriptor.wantsBluetooth }) { look.discovery = services.radio.discover() }
         if explainsAllNetworks || items.contains(where: { $0.descriptor.wantsWiFi }) {
-            look.scan = services.networkRadio.scan(asking: items.compactMap(\.descriptor.network), aware: [])
+            look.scan = services.networkRadio.scan(probing: items.compactMap(\.descriptor.network), aware: [])
         }
         _ = services.clock.after(seconds) { [weak self, weak look] in
             guard let self, let look else { return }

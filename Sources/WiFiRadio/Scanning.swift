@@ -165,7 +165,7 @@ final class Scanner {
         let round = round
         var names: [SSID] = []
         for name in needs.values.joined() where !names.contains(name) { names.append(name) }
-        target.service.scan(target.name, asking: names) { [weak self] result in
+        target.service.scan(target.name, probing: names) { [weak self] result in
             guard let self, self.round == round else { return }
             switch result {
             case .success(let accessPoints):

@@ -118,7 +118,7 @@ public final class WiFiRadio: NetworkRadio {
     // MARK: Requests
 
     /// Scans the interface in use until all tokens have ended, with a pause after each scan.
-    public func scan(asking names: [SSID], aware services: [WiFiAware]) -> DiscoveryToken {
+    public func scan(probing names: [SSID], aware services: [WiFiAware]) -> DiscoveryToken {
         // Routes may have changed since the last scan.
         if !scanner.isNeeded { select() }
         let endScan = scanner.need(names)

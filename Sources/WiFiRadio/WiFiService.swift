@@ -17,7 +17,7 @@ protocol WiFiService: ServiceAdapter {
     /// `isSuperseded` has changed.
     func supersededChanged()
     /// Requests a scan; `awaited` ends with the scan.
-    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>)
+    func requestScan(_ path: ObjectPath, probing names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>)
     /// Reads the access points heard since a time of the monotonic clock, in microseconds.
     func readNetworks(
         _ path: ObjectPath, since begun: Int64, completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void)
@@ -187,7 +187,7 @@ extension WiFiService {
     ///
     /// - Parameter names: networks that may be hidden, and must be probed by name.
     func scan(
-        _ interface: String, asking names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
+        _ interface: String, probing names: [SSID], completion: @escaping (Result<[WiFiNetwork], ScanFailure>) -> Void
     ) {
         guard let path = interfaces[interface]?.path else { return completion(.failure(.failed("\(interface) is gone"))) }
         let begun = loop.now
@@ -200,7 +200,7 @@ extension WiFiService {
             self.readNetworks(path, since: begun, completion: completion)
         }
         beginScan(awaited)
-        requestScan(path, asking: names, awaited)
+        requestScan(path, probing: names, awaited)
     }
 
     /// Joins a network, if that is safe.

@@ -48,7 +48,7 @@ private final class NoNetworks: NetworkRadio {
     weak var observer: (any NetworkRadioObserver)?
     let awareObstacle: String? = "no Wi-Fi here"
     func start() {}
-    func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken { DiscoveryToken {} }
+    func scan(probing names: [SSID], aware: [WiFiAware]) -> DiscoveryToken { DiscoveryToken {} }
     func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void) {
         completion(.failure(RadioFailure(.unavailable, "still")))
     }

@@ -72,7 +72,7 @@ final class ManualNetworks: NetworkRadio {
     private var leaving: (() -> Void)?
 
     func start() {}
-    func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken {
+    func scan(probing names: [SSID], aware: [WiFiAware]) -> DiscoveryToken {
         scans += 1
         asked = names
         return DiscoveryToken { [weak self] in self?.scans -= 1 }

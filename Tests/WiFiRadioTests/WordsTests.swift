@@ -64,19 +64,19 @@ import Testing
             (bss(rsn: ["owe"], privacy: true), .owe), (bss(rsn: ["wpa-eap"], privacy: true), .enterprise),
             (bss(rsn: ["wpa-eap-suite-b-192"]), .enterprise),
         ] {
-            let network = try reading(.vardict(values), SupplicantNetwork.sighting)?.network
+            let network = try reading(.vardict(values), SupplicantNetwork.scanResult)?.network
             #expect(network?.security == security)
             #expect(network?.rssi == -47 && network?.band == .ghz5)
         }
         var hidden = bss()
         for name in [[], [0, 0, 0, 0]] as [[UInt8]] {
             hidden["SSID"] = .bytes(name)
-            #expect(try reading(.vardict(hidden), SupplicantNetwork.sighting) == nil)
+            #expect(try reading(.vardict(hidden), SupplicantNetwork.scanResult) == nil)
         }
         var old = bss()
-        #expect(try reading(.vardict(old), SupplicantNetwork.sighting)?.age == 0)
+        #expect(try reading(.vardict(old), SupplicantNetwork.scanResult)?.age == 0)
         old["Age"] = .uint32(7)
-        #expect(try reading(.vardict(old), SupplicantNetwork.sighting)?.age == 7)
+        #expect(try reading(.vardict(old), SupplicantNetwork.scanResult)?.age == 7)
     }
 
     @Test func oddTypesOfWpaSupplicant() throws {
@@ -86,7 +86,7 @@ import Testing
         values["Frequency"] = .int32(5180)
         values["RSN"] = values["RSN"].map { .variant($0) }
         let network = WiFiNetwork(ssid: SSID("Dice")!, rssi: -47, security: .wpa3, band: .ghz5)
-        #expect(try reading(.vardict(values), SupplicantNetwork.sighting)?.network == network)
+        #expect(try reading(.vardict(values), SupplicantNetwork.scanResult)?.network == network)
         // A value of another type is none, and the network is there all the same; not without its name.
         for (name, value) in [
             ("Signal", DBusValue.string("-47")), ("Frequency", .bytes([1])), ("Age", .string("9")), ("RSN", .string("sae")),
@@ -95,26 +95,26 @@ import Testing
         ] {
             var odd = bss()
             odd[name] = value
-            let read = try reading(.vardict(odd), SupplicantNetwork.sighting)
+            let read = try reading(.vardict(odd), SupplicantNetwork.scanResult)
             #expect(read?.network.ssid == network.ssid && read?.network.security == .open && read?.age == 0, "\(name): \(value)")
             #expect((read?.network.rssi == nil) == (name == "Signal") && (read?.network.band == nil) == (name == "Frequency"))
         }
         for value in [DBusValue.string("Dice"), .array(of: "q", [.uint16(1)]), .uint32(1)] {
-            #expect(try reading(.vardict(["SSID": value]), SupplicantNetwork.sighting) == nil)
+            #expect(try reading(.vardict(["SSID": value]), SupplicantNetwork.scanResult) == nil)
         }
         // Of a repeated key, the last value counts.
         let name = DBusValue.bytes(Array("Dice".utf8))
         let keys = DBusValue.vardict(["KeyMgmt": .strings(["sae"])])
         let twice = [("SSID", DBusValue.bytes([1])), ("RSN", keys), ("Signal", .int16(-1)), ("SSID", name), ("RSN", .vardict([:]))]
-        let read = try reading(entries(twice + [("Signal", .string(""))]), SupplicantNetwork.sighting)?.network
+        let read = try reading(entries(twice + [("Signal", .string(""))]), SupplicantNetwork.scanResult)?.network
         #expect(read == WiFiNetwork(ssid: network.ssid, rssi: nil, security: .open, band: nil))
-        #expect(try reading(entries([("SSID", name), ("SSID", .string(""))]), SupplicantNetwork.sighting) == nil)
+        #expect(try reading(entries([("SSID", name), ("SSID", .string(""))]), SupplicantNetwork.scanResult) == nil)
         // No dictionary of properties at all.
         for value in [
             DBusValue.string("SSID"), .vardict([:]), .dictionary(key: "q", value: "v", [.init(.uint16(1), .variant(name))]),
         ] {
-            #expect(try reading(value, SupplicantNetwork.sighting) == nil)
-            #expect(try reading(value, ManagedNetwork.sighting) == nil)
+            #expect(try reading(value, SupplicantNetwork.scanResult) == nil)
+            #expect(try reading(value, ManagedNetwork.scanResult) == nil)
         }
     }
 
@@ -150,20 +150,20 @@ import Testing
             (point(0x488), .wpa3),
             (point(0x588), .wpa2wpa3), (point(0x888), .owe), (point(0x288), .enterprise),
         ] {
-            #expect(try reading(.vardict(values), ManagedNetwork.sighting)?.network.security == security)
+            #expect(try reading(.vardict(values), ManagedNetwork.scanResult)?.network.security == security)
         }
         var point = point(0x188)
         let network = WiFiNetwork(ssid: SSID("Dice")!, rssi: -70, security: .wpa2, band: .ghz2)
         // Never heard, unless it says when.
         for (lastSeen, expected) in [(nil, -1), (.string("7"), -1), (.int32(7), 7), (.int64(7), 7)] as [(DBusValue?, Int)] {
             point["LastSeen"] = lastSeen
-            let read = try reading(.vardict(point), ManagedNetwork.sighting)
+            let read = try reading(.vardict(point), ManagedNetwork.scanResult)
             #expect(read?.network == network && read?.lastSeen == expected)
         }
         point["RsnFlags"] = .string("392")
-        #expect(try reading(.vardict(point), ManagedNetwork.sighting)?.network.security == .wep)
+        #expect(try reading(.vardict(point), ManagedNetwork.scanResult)?.network.security == .wep)
         point["Ssid"] = .string("Dice")
-        #expect(try reading(.vardict(point), ManagedNetwork.sighting) == nil)
+        #expect(try reading(.vardict(point), ManagedNetwork.scanResult) == nil)
         // NetworkManager's own: 0 % at −100 dBm, 100 % at −40.
         #expect([0, 50, 100, 255].map(ManagedNetwork.rssi) == [-100, -70, -40, -40])
     }

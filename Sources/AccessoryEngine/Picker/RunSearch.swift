@@ -25,7 +25,7 @@ final class RunSearch {
     func start() {
         if run.needs(.bluetooth) { discovery = services.radio.discover() }
         if run.needs(.wifi) {
-            scan = services.networkRadio.scan(asking: run.hiddenNames, aware: run.items.compactMap(\.descriptor.wifiAware))
+            scan = services.networkRadio.scan(probing: run.hiddenNames, aware: run.items.compactMap(\.descriptor.wifiAware))
         }
         schedulePrune()
     }

@@ -20,7 +20,7 @@ public protocol NetworkRadio: AnyObject {
     /// - Parameters:
     ///   - names: networks that may be hidden, and are asked for by name.
     ///   - aware: Wi-Fi Aware services to look for.
-    func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken
+    func scan(probing names: [SSID], aware: [WiFiAware]) -> DiscoveryToken
 
     /// Joins a network in place of the interface's connection. Completed once; after a failure the interface has its
     /// earlier connection, or will have.

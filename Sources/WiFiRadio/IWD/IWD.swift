@@ -109,7 +109,7 @@ final class IWD: ServiceAdapter, WiFiService {
     // MARK: Scanning
 
     /// iwd takes no names: it probes the hidden networks that it knows.
-    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
+    func requestScan(_ path: ObjectPath, probing names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         // The end of a scan that was running before does not count.
         var hasBegun = false
         awaited.follow([

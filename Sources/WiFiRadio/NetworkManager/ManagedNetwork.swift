@@ -29,7 +29,7 @@ enum ManagedNetwork {
     ///   counts as missing.
     /// - Returns: the network, and when it was heard in seconds since boot, -1 for never; nil for a network that hides
     ///   its name.
-    static func sighting(_ properties: inout ValueCursor) -> (network: WiFiNetwork, lastSeen: Int)? {
+    static func scanResult(_ properties: inout ValueCursor) -> (network: WiFiNetwork, lastSeen: Int)? {
         var ssid: SSID?
         var strength: Int?
         var frequency: Int?

@@ -119,10 +119,10 @@ final class NetworkManager: ServiceAdapter, WiFiService {
 
     // MARK: Scanning
 
-    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
+    func requestScan(_ path: ObjectPath, probing names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         // Over iwd NetworkManager passes scans on, but not while it waits for iwd to connect: for ever, where it missed
         // that (1.42, when it starts at that moment). It does not signal the end of a scan, either.
-        if let station = station(below: path) { return iwd.requestScan(station, asking: names, awaited) }
+        if let station = station(below: path) { return iwd.requestScan(station, probing: names, awaited) }
         awaited.follow([
             link.onProperties(of: path, Self.wireless, ["LastScan"]) { [weak awaited] _, values in
                 if values["LastScan"] != nil { awaited?.end(.success(())) }
@@ -158,10 +158,10 @@ final class NetworkManager: ServiceAdapter, WiFiService {
         } completion: { [weak self] error in
             guard let self, error == nil else { return completion(.failure(.unread(error))) }
             self.link.read(.managerPoint, at: points) {
-                ManagedNetwork.sighting(&$0)
-            } completion: { [weak self] sightings in
+                ManagedNetwork.scanResult(&$0)
+            } completion: { [weak self] results in
                 let earliest = Self.secondsSinceBoot - (self?.age(since: begun) ?? 0)
-                completion(.success(sightings.filter { $0.lastSeen >= earliest }.map(\.network)))
+                completion(.success(results.filter { $0.lastSeen >= earliest }.map(\.network)))
             }
         }
     }
@@ -172,7 +172,7 @@ final class NetworkManager: ServiceAdapter, WiFiService {
                 return completion(nil)
             }
             self.link.read(.managerPoint, at: [point]) {
-                ManagedNetwork.sighting(&$0)?.network
+                ManagedNetwork.scanResult(&$0)?.network
             } completion: {
                 completion($0.first)
             }

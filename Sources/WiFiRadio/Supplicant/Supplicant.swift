@@ -110,7 +110,7 @@ final class Supplicant: ServiceAdapter, WiFiService {
 
     // MARK: Scanning
 
-    func requestScan(_ path: ObjectPath, asking names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
+    func requestScan(_ path: ObjectPath, probing names: [SSID], _ awaited: Awaited<Result<Void, ScanFailure>>) {
         awaited.follow([
             link.onSignal(Self.interface, "ScanDone", of: path) { [weak awaited] _, arguments in
                 awaited?.end(arguments.first?.booleanValue == false ? .failure(.failed("the scan failed")) : .success(()))
@@ -139,10 +139,10 @@ final class Supplicant: ServiceAdapter, WiFiService {
         } completion: { [weak self] error in
             guard let self, error == nil else { return completion(.failure(.unread(error))) }
             self.link.read(.supplicantPoint, at: points) {
-                SupplicantNetwork.sighting(&$0)
-            } completion: { [weak self] sightings in
+                SupplicantNetwork.scanResult(&$0)
+            } completion: { [weak self] results in
                 let age = self?.age(since: begun) ?? 0
-                completion(.success(sightings.filter { $0.age <= age }.map(\.network)))
+                completion(.success(results.filter { $0.age <= age }.map(\.network)))
             }
         }
     }
@@ -151,7 +151,7 @@ final class Supplicant: ServiceAdapter, WiFiService {
         link.properties(.supplicantInterface, at: path) { [weak self] result in
             guard let self, let point = (try? result.get())?["CurrentBSS"]?.objectPathValue else { return completion(nil) }
             self.link.read(.supplicantPoint, at: [point]) {
-                SupplicantNetwork.sighting(&$0)?.network
+                SupplicantNetwork.scanResult(&$0)?.network
             } completion: {
                 completion($0.first)
             }

@@ -12,7 +12,7 @@ enum SupplicantNetwork {
     /// - Parameter properties: a cursor on the dictionary. The last value of a property counts; a value of another type
     ///   counts as missing.
     /// - Returns: the network, and its age in seconds; nil for a network that hides its name.
-    static func sighting(_ properties: inout ValueCursor) -> (network: WiFiNetwork, age: Int)? {
+    static func scanResult(_ properties: inout ValueCursor) -> (network: WiFiNetwork, age: Int)? {
         var ssid: SSID?
         var rssi: Int?
         var frequency: Int?

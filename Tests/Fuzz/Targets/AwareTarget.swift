@@ -44,9 +44,9 @@ func hearAware(_ bytes: UnsafeRawBufferPointer) {
     case 2:
         let value = input.value("a{sv}", networkWords)
         guard let message = try? Message.signal(path: "/x", interface: "a.b", member: "C", [value]) else { return }
-        message.withArguments { if let (network, _) = ManagedNetwork.sighting(&$0) { check(network) } }
+        message.withArguments { if let (network, _) = ManagedNetwork.scanResult(&$0) { check(network) } }
         message.withArguments {
-            if let (network, age) = SupplicantNetwork.sighting(&$0) {
+            if let (network, age) = SupplicantNetwork.scanResult(&$0) {
                 check(network)
                 expect(age >= 0, "heard in \(-age) s")
             }

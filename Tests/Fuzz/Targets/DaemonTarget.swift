@@ -115,7 +115,7 @@ private final class PlayedNetworks: NetworkRadio {
     let awareObstacle: String? = nil
     var completions: [(Bool) -> Void] = []
     func start() {}
-    func scan(asking names: [SSID], aware: [WiFiAware]) -> DiscoveryToken { DiscoveryToken {} }
+    func scan(probing names: [SSID], aware: [WiFiAware]) -> DiscoveryToken { DiscoveryToken {} }
     func join(_ join: NetworkJoin, completion: @escaping (Result<String, RadioFailure>) -> Void) {
         completions.append { completion($0 ? .success("wlan0") : .failure(RadioFailure(.refused, "played"))) }
     }

@@ -295,7 +295,7 @@ func tellWiFi(_ bytes: UnsafeRawBufferPointer) {
             var aware = WiFiAware()
             aware.serviceName = "_dice._tcp"
             aware.serviceRole = input.pick([.publisher, .subscriber, nil])
-            need = radio.scan(asking: [SSID("Dice")!], aware: [aware])
+            need = radio.scan(probing: [SSID("Dice")!], aware: [aware])
         case 5: need = nil
         case 6:
             joins += 1
