@@ -7,7 +7,7 @@ public import AccessoryModel
 /// One device or network in range, and the reasons why it is not offered.
 public struct ExplainedDevice: Hashable, Sendable {
     /// One of the two is there.
-    public let sighting: Sighting
+    public let candidate: AccessoryCandidate
     /// Smoothed, dBm; nil when unknown.
     public let rssi: Int?
     /// The item that it matches; nil for none.
@@ -97,15 +97,15 @@ final class Explanations {
     }
 
     private func explained(_ network: WiFiNetwork, _ look: Look) -> ExplainedDevice {
-        let sighting = Sighting(network: network)
+        let candidate = AccessoryCandidate(network: network)
         let fitting = Matcher(look.items.map(\.descriptor)).firstMatch(network.ssid)
         guard let fitting else {
             // Only an item of a picker can name it.
             if look.explainsAllNetworks {
-                let denied = obstacles(sighting, look.app)
+                let denied = obstacles(candidate, look.app)
                 let reasons =
                     denied.isEmpty ? ["no picker is shown: it is offered once an item's ssid or ssidPrefix matches"] : denied
-                return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
+                return ExplainedDevice(candidate: candidate, rssi: network.rssi, item: nil, reasons: reasons)
             }
             let reasons = look.items.enumerated().map { index, item in
                 let descriptor = item.descriptor
@@ -117,10 +117,10 @@ final class Explanations {
                         : "\(descriptor.ssid != nil ? "ssid" : "ssidPrefix") \(String(decoding: descriptor.ssid ?? descriptor.ssidPrefix ?? [], as: UTF8.self)): does not match"
                 return "item \(index + 1) (\(item.name)): \(reason)"
             }
-            return ExplainedDevice(sighting: sighting, rssi: network.rssi, item: nil, reasons: reasons)
+            return ExplainedDevice(candidate: candidate, rssi: network.rssi, item: nil, reasons: reasons)
         }
         return ExplainedDevice(
-            sighting: sighting, rssi: network.rssi, item: fitting, reasons: obstacles(sighting, look.app))
+            candidate: candidate, rssi: network.rssi, item: fitting, reasons: obstacles(candidate, look.app))
     }
 
     func heard(_ changes: [HeardDevice]) {
@@ -145,22 +145,22 @@ final class Explanations {
                 networks: Set(look.networks.keys))
             if failed.isEmpty {
                 return ExplainedDevice(
-                    sighting: Sighting(advertisement: advert), rssi: rssi, item: index,
-                    reasons: obstacles(Sighting(advertisement: advert), look.app))
+                    candidate: AccessoryCandidate(advertisement: advert), rssi: rssi, item: index,
+                    reasons: obstacles(AccessoryCandidate(advertisement: advert), look.app))
             }
             reasons += failed.map { "item \(index + 1) (\(item.name)): \($0)" }
         }
-        return ExplainedDevice(sighting: Sighting(advertisement: advert), rssi: rssi, item: nil, reasons: reasons)
+        return ExplainedDevice(candidate: AccessoryCandidate(advertisement: advert), rssi: rssi, item: nil, reasons: reasons)
     }
 
     /// The reasons why a match is not offered.
-    private func obstacles(_ sighting: Sighting, _ app: AppID) -> [String] {
-        if let denial = services.registry.policy.denial(of: sighting, to: app) {
+    private func obstacles(_ candidate: AccessoryCandidate, _ app: AppID) -> [String] {
+        if let denial = services.registry.policy.denial(of: candidate, to: app) {
             return ["rule \(denial.name) in \(denial.source) denies it"]
         }
-        let accessory = sighting.advertisement.flatMap { services.registry.ledger.accessory(at: $0.address) }
+        let accessory = candidate.advertisement.flatMap { services.registry.ledger.accessory(at: $0.address) }
         let isMine =
-            accessory.map { services.registry.ledger.hasByBluetooth($0.id, app) } ?? sighting.network.map {
+            accessory.map { services.registry.ledger.hasByBluetooth($0.id, app) } ?? candidate.network.map {
                 services.registry.ledger.grant(onNetwork: $0.ssid, to: app) != nil
             }
             ?? false

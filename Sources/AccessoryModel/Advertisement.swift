@@ -57,8 +57,8 @@ public struct Advertisement: Hashable, Sendable {
     public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 }
 
-/// An accessory in range: its advert, its network, or both.
-public struct Sighting: Hashable, Sendable {
+/// An accessory as the radios know it: its advert, its network, or both.
+public struct AccessoryCandidate: Hashable, Sendable {
     /// Its advert; nil when Bluetooth did not find it.
     public var advertisement: Advertisement?
     /// Its Wi-Fi network; nil when none is in range, or none is looked for.

@@ -227,9 +227,9 @@ extension ExplainedDeviceEntry {
     /// - Parameter items: of the picker that was explained.
     fileprivate init(_ device: ExplainedDevice, _ items: [DisplayItem]) {
         self.init()
-        let heard = device.sighting.network
-        address = device.sighting.advertisement?.address.description ?? ""
-        name = ShownName.marked(device.sighting.advertisement?.localName ?? heard?.ssid.description ?? "")
+        let heard = device.candidate.network
+        address = device.candidate.advertisement?.address.description ?? ""
+        name = ShownName.marked(device.candidate.advertisement?.localName ?? heard?.ssid.description ?? "")
         item = ShownName.marked(device.item.map { items[$0].name } ?? "")
         reasons = device.reasons.map(ShownName.marked)
         ssid = heard?.ssid.bytes

@@ -92,8 +92,8 @@ public struct AccessPolicy: Hashable, Sendable {
     }
 
     /// The rule that keeps an accessory in range from an app.
-    public func denial(of sighting: Sighting, to app: AppID) -> Denial? {
-        denials.first { $0.concerns(app) && $0.target.matches(sighting) }
+    public func denial(of candidate: AccessoryCandidate, to app: AppID) -> Denial? {
+        denials.first { $0.concerns(app) && $0.target.matches(candidate) }
     }
 
     /// The rule that denies a granted accessory. Only services and companies of its adverts are stored: a rule's
@@ -116,18 +116,18 @@ public struct AccessPolicy: Hashable, Sendable {
 
     /// The rule by which an app takes a paired accessory over without a person. It is known by its bond, so how far
     /// away it is makes no difference.
-    public func approval(ofMigrating sighting: Sighting, to app: AppID) -> Approval? {
-        guard problem == nil, denial(of: sighting, to: app) == nil else { return nil }
-        return approvals.first { $0.app == app && $0.target.matches(sighting) && $0.target.names(sighting.network) }
+    public func approval(ofMigrating candidate: AccessoryCandidate, to app: AppID) -> Approval? {
+        guard problem == nil, denial(of: candidate, to: app) == nil else { return nil }
+        return approvals.first { $0.app == app && $0.target.matches(candidate) && $0.target.names(candidate.network) }
     }
 
     /// The rule by which an app gets an accessory in range without a person.
     ///
     /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
-    public func approval(of sighting: Sighting, rssi: Int?, to app: AppID) -> Approval? {
-        guard problem == nil, let rssi, denial(of: sighting, to: app) == nil else { return nil }
+    public func approval(of candidate: AccessoryCandidate, rssi: Int?, to app: AppID) -> Approval? {
+        guard problem == nil, let rssi, denial(of: candidate, to: app) == nil else { return nil }
         return approvals.first {
-            $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(sighting) && $0.target.names(sighting.network)
+            $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(candidate) && $0.target.names(candidate.network)
         }
     }
 }
@@ -144,13 +144,13 @@ extension AccessPolicy.Target {
         return descriptor.map { $0.wantsWiFi && $0.fits(network.ssid) } ?? false
     }
 
-    fileprivate func matches(_ sighting: Sighting) -> Bool {
-        if let address, sighting.advertisement?.address.value != address { return false }
+    fileprivate func matches(_ candidate: AccessoryCandidate) -> Bool {
+        if let address, candidate.advertisement?.address.value != address { return false }
         guard let descriptor else { return true }
-        if descriptor.wantsWiFi, sighting.network.map({ descriptor.fits($0.ssid) }) != true { return false }
+        if descriptor.wantsWiFi, candidate.network.map({ descriptor.fits($0.ssid) }) != true { return false }
         guard descriptor.wantsBluetooth else { return true }
-        guard let advert = sighting.advertisement else { return false }
-        return RuleList(descriptor).holds(for: advert, Circumstances(networks: sighting.network.map { [$0.ssid] } ?? []))
+        guard let advert = candidate.advertisement else { return false }
+        return RuleList(descriptor).holds(for: advert, Circumstances(networks: candidate.network.map { [$0.ssid] } ?? []))
     }
 
     fileprivate func concerns(_ accessory: Accessory, _ terms: Grant.Terms?) -> Bool {

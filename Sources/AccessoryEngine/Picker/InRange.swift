@@ -160,9 +160,9 @@ final class InRange {
     private func admit(_ network: WiFiNetwork) {
         // Nil for one that is only the network of an accessory that is found by Bluetooth.
         let item = matcher.firstMatch(network.ssid)
-        let sighted = Tracked(network, numbering.place(.network(network.ssid)), item: item)
-        sighted.hear(network.rssi, weight: Self.networkWeight)
-        networks.add(sighted, at: network.ssid)
+        let tracked = Tracked(network, numbering.place(.network(network.ssid)), item: item)
+        tracked.hear(network.rssi, weight: Self.networkWeight)
+        networks.add(tracked, at: network.ssid)
         if item != nil { onMatch(.network(network.ssid)) }
     }
 

@@ -24,13 +24,13 @@ struct OfferList {
             devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
             let mayBeShown = { (device: Tracked<Advertisement>) in
                 stored(device.content)?.isMine != true
-                    && policy.denial(of: Sighting(advertisement: device.content), to: app) == nil
+                    && policy.denial(of: AccessoryCandidate(advertisement: device.content), to: app) == nil
             }
             devices = Array(devices.lazy.filter(mayBeShown).prefix(Limits.offersShown))
         }
         var offers = devices.compactMap { device -> (number: Int, offer: Offer)? in
             guard let offer = offer(for: device),
-                isAllowed(offer, Sighting(advertisement: device.content, network: offer.network))
+                isAllowed(offer, AccessoryCandidate(advertisement: device.content, network: offer.network))
             else { return nil }
             return (device.number, offer)
         }
@@ -38,11 +38,11 @@ struct OfferList {
         let networksOfDevices = Set(offers.compactMap(\.offer.network?.ssid))
         for network in inRange.networks.values
         where isShown(network.identifier) && !networksOfDevices.contains(network.content.ssid) {
-            guard let offer = offer(for: network), isAllowed(offer, Sighting(network: network.content)) else { continue }
+            guard let offer = offer(for: network), isAllowed(offer, AccessoryCandidate(network: network.content)) else { continue }
             offers.append((network.number, offer))
         }
         for service in inRange.services.values where isShown(service.identifier) {
-            guard let offer = offer(for: service), policy.denial(of: Sighting(), to: app) == nil else { continue }
+            guard let offer = offer(for: service), policy.denial(of: AccessoryCandidate(), to: app) == nil else { continue }
             offers.append((service.number, offer))
         }
         if offers.count > Limits.offersShown {
@@ -60,8 +60,8 @@ struct OfferList {
     private func isShown(_ id: AccessoryID) -> Bool { !isFiltered || disclosure.item(for: id) != nil }
 
     /// Whether no rule denies it, as it is in range and as it is stored: earlier adverts may have said more.
-    private func isAllowed(_ offer: Offer, _ sighting: Sighting) -> Bool {
-        if policy.denial(of: sighting, to: app) != nil { return false }
+    private func isAllowed(_ offer: Offer, _ candidate: AccessoryCandidate) -> Bool {
+        if policy.denial(of: candidate, to: app) != nil { return false }
         return offer.shared.flatMap { ledger.accessories[$0] }.map { stored in
             policy.denial(of: stored, on: ledger.grant(of: stored.id, to: app)?.terms, to: app) == nil
         } ?? true

@@ -152,7 +152,7 @@ struct PickerRequests {
                 .userRestricted, "\(context).\(key): \(value): an admin has switched this accessory off for \(app)")
         }
         let network = migration.hotspotSSID.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) }
-        if let network, let denial = registry.policy.denial(of: Sighting(network: network), to: app) {
+        if let network, let denial = registry.policy.denial(of: AccessoryCandidate(network: network), to: app) {
             throw SetupError(
                 .userRestricted,
                 "\(context).hotspotSSID: \(network.ssid): rule \(denial.name) in \(denial.source) denies it to \(app)")
@@ -166,7 +166,7 @@ struct PickerRequests {
             name: name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: accessory?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
         return PickerRun.MigrationTarget(
-            offer, item, Sighting(advertisement: bond?.advertisement, network: network), evidence)
+            offer, item, AccessoryCandidate(advertisement: bond?.advertisement, network: network), evidence)
     }
 
     /// The bond that a migration means: with a device that does not contradict the item's descriptor, and that no rule
@@ -183,7 +183,7 @@ struct PickerRequests {
                 registry.ledger.accessories[id]?.peer.flatMap { services.radio.bond(with: $0) }
             }
         guard let bond, Matcher.evidence(of: bond.advertisement, for: descriptor) != .contradicts,
-            registry.policy.denial(of: Sighting(advertisement: bond.advertisement), to: app) == nil
+            registry.policy.denial(of: AccessoryCandidate(advertisement: bond.advertisement), to: app) == nil
         else {
             throw .invalid("\(context).peripheralIdentifier", peripheral, "Bluetooth has no such paired device")
         }

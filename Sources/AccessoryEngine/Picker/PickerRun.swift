@@ -33,13 +33,13 @@ public final class PickerRun {
         let offer: Offer
         let item: DisplayItem
         /// Its adverts and its network.
-        private(set) var sighting: Sighting
+        private(set) var candidate: AccessoryCandidate
         private(set) var evidence: Matcher.Evidence
 
-        init(_ offer: Offer, _ item: DisplayItem, _ sighting: Sighting, _ evidence: Matcher.Evidence) {
+        init(_ offer: Offer, _ item: DisplayItem, _ candidate: AccessoryCandidate, _ evidence: Matcher.Evidence) {
             self.offer = offer
             self.item = item
-            self.sighting = sighting
+            self.candidate = candidate
             self.evidence = evidence
         }
 
@@ -47,7 +47,7 @@ public final class PickerRun {
         fileprivate mutating func hear(_ advertisement: Advertisement) {
             guard evidence == .missing, advertisement.address == offer.address else { return }
             evidence = Matcher.evidence(of: advertisement, for: item.descriptor)
-            if evidence != .missing { sighting.advertisement = advertisement }
+            if evidence != .missing { candidate.advertisement = advertisement }
         }
     }
 
@@ -181,14 +181,14 @@ public final class PickerRun {
     }
 
     /// The advert and the network of an offered accessory.
-    func sighting(of offer: Offer) -> Sighting {
-        Sighting(advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network)
+    func candidate(of offer: Offer) -> AccessoryCandidate {
+        AccessoryCandidate(advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network)
     }
 
     /// The services and companies that an offered accessory has advertised: those of its advert, and those by which its
     /// item has matched earlier ones.
     func traits(of offer: Offer) -> Accessory.Traits {
-        var traits = sighting(of: offer).advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
+        var traits = candidate(of: offer).advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
         if offer.device != nil { traits.formUnion(Accessory.Traits(items[offer.item].descriptor)) }
         return traits
     }

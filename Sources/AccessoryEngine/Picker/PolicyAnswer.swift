@@ -21,7 +21,7 @@ enum PolicyAnswer {
         if case .informing = run.machine.state {
             // Where evidence is missing, only a person can decide.
             let rules = run.migrations.map { target in
-                target.evidence == .fits ? policy.approval(ofMigrating: target.sighting, to: app.id) : nil
+                target.evidence == .fits ? policy.approval(ofMigrating: target.candidate, to: app.id) : nil
             }
             guard let first = rules.first, let first, !rules.contains(nil) else {
                 self = .cancel
@@ -37,7 +37,7 @@ enum PolicyAnswer {
         switch run.presentation.stage {
         case .offering:
             let approved = run.presentation.offers.compactMap { offer in
-                policy.approval(of: run.sighting(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
+                policy.approval(of: run.candidate(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
             }
             guard pick == nil, let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else {
                 return nil

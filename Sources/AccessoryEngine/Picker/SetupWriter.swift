@@ -49,7 +49,7 @@ struct SetupWriter {
     ) {
         let item = run.item(of: offer)
         let traits = run.traits(of: offer)
-        try refuseDenied(run.sighting(of: offer))
+        try refuseDenied(run.candidate(of: offer))
         let awareDevice = offer.aware == nil ? nil : try registry.nextAwareDevice()
         if case .authorization(let id) = run.request {
             // A grant that was revoked meanwhile stays so.
@@ -69,8 +69,8 @@ struct SetupWriter {
     }
 
     /// Checks the accessory as it is in range; the store's knowledge is checked when the grant is written.
-    private func refuseDenied(_ sighting: Sighting) throws(SetupError) {
-        guard let denial = registry.policy.denial(of: sighting, to: app) else { return }
+    private func refuseDenied(_ candidate: AccessoryCandidate) throws(SetupError) {
+        guard let denial = registry.policy.denial(of: candidate, to: app) else { return }
         throw SetupError(.userRestricted, "rule \(denial.name) in \(denial.source) denies it")
     }
 
@@ -118,8 +118,8 @@ struct SetupWriter {
                 throw SetupError(.connectionFailed, "the pairing with \(target.item.name) is being removed")
             }
         }
-        try refuseDenied(target.sighting)
-        let isApproved = target.evidence == .fits && registry.policy.approval(ofMigrating: target.sighting, to: app) != nil
+        try refuseDenied(target.candidate)
+        let isApproved = target.evidence == .fits && registry.policy.approval(ofMigrating: target.candidate, to: app) != nil
         if run.client == .policy, !isApproved {
             throw SetupError(.userRestricted, "no rule approves taking over \(target.item.name) without a person")
         }
@@ -131,7 +131,7 @@ struct SetupWriter {
         }
         return registry.ledger.adding(
             offer, item: item, identity: identity, awareDevice: item.migration?.wifiAwarePairedDeviceID,
-            traits: target.sighting.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: app,
+            traits: target.candidate.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: app,
             grantID: try registry.nextGrantID(), now: services.clock.now)
     }
 

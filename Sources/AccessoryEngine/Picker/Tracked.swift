@@ -62,7 +62,7 @@ struct TrackedSet<Key: Hashable, Content> {
     var count: Int { all.count }
     subscript(_ key: Key) -> Tracked<Content>? { all[key] }
 
-    mutating func add(_ sighted: Tracked<Content>, at key: Key) { all[key] = sighted }
+    mutating func add(_ tracked: Tracked<Content>, at key: Key) { all[key] = tracked }
 
     /// Forgets one; true when an item looks for it.
     mutating func remove(_ key: Key) -> Bool { all.removeValue(forKey: key)?.item != nil }
