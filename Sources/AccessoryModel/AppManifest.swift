@@ -9,22 +9,8 @@ public struct AppManifest: Hashable, Sendable {
     public var name: String
     /// The file it came from.
     public var source: String
-
-    // The identities of the app; any one is sufficient.
-    /// `Unit=`: names of systemd system units, with their suffix.
-    public var units: Set<String> = []
-    /// Labels of the kernel's security modules, as the bus reports them.
-    public var securityLabels: Set<String> = []
-    /// `Flatpak=`: application identifiers. They need `users`.
-    public var flatpaks: Set<String> = []
-    /// `Snap=`: names of snaps.
-    public var snaps: Set<String> = []
-    /// `Executable=`: absolute paths.
-    public var executables: Set<String> = []
-    /// Restricts identities that a process can choose itself (see `AppMatching.Basis`) to these users (names or
-    /// numbers). Empty means any user for `executables`, and none for the rest.
-    public var users: Set<String> = []
-
+    /// Who may speak for it, besides clients of its socket.
+    public var identities = Identities()
     /// `Socket=`: a socket of the app's own; nil without one.
     public var socket: AppSocket?
 
@@ -39,6 +25,26 @@ public struct AppManifest: Hashable, Sendable {
 
     /// `Networks=`: the networks that its descriptors may name; nil without that key (`declares(networksOf:)`).
     public var networks: Set<Network>?
+
+    /// The processes that may speak for an app; one match is enough.
+    public struct Identities: Hashable, Sendable {
+        /// `Unit=`: names of systemd system units, with their suffix.
+        public var units: Set<String> = []
+        /// Labels of the kernel's security modules, as the bus reports them.
+        public var securityLabels: Set<String> = []
+        /// `Flatpak=`: application identifiers. They need `users`.
+        public var flatpaks: Set<String> = []
+        /// `Snap=`: names of snaps.
+        public var snaps: Set<String> = []
+        /// `Executable=`: absolute paths.
+        public var executables: Set<String> = []
+        /// Restricts identities that a process can choose itself (see `AppMatching.Basis`) to these users (names or
+        /// numbers). Empty means any user for `executables`, and none for the rest.
+        public var users: Set<String> = []
+
+        /// No process.
+        public init() {}
+    }
 
     /// One or more networks that an app declares.
     public enum Network: Hashable, Sendable, CustomStringConvertible {
@@ -115,26 +121,53 @@ public struct Caller: Hashable, Sendable {
     /// or name.
     public var container: String?
     /// The label of the kernel's security module (AppArmor, SELinux); nil when nothing confines it.
-    public var securityLabel: String?
+    public var securityLabel: SecurityLabel?
     /// The identifier of the Flatpak that it runs in.
     public var flatpak: String?
-    /// The name of the snap that it runs in.
-    public var snap: String?
-    /// Only the process itself says so: of the security label (and the snap by it) where it may choose that, as an
-    /// unconfined process may under AppArmor.
-    public var choosesLabel = false
-    /// systemd says so: it runs in a system service of the snap's.
-    public var isSnapService = false
-    /// Its control group has a snap's name, which any process may create: its executable identifies no other app.
-    public var isInSnapScope = false
-    /// The daemon may not inspect it: executable and Flatpak are unknown.
-    public var isOpaque = false
-    /// It runs in a Flatpak, or says so, and the daemon may not read in which.
-    public var isInUnreadableFlatpak = false
-
+    /// The snap that it runs in.
+    public var snap = Snap()
+    /// The part that the daemon may not read; nil when it has read all.
+    public var unreadable: Unreadable?
     /// It is in a user, mount or pid namespace that is not the machine's, or that cannot be excluded: its uid is not
     /// that of a person at the machine.
     public var isContained = false
+
+    /// The label of a process.
+    public struct SecurityLabel: Hashable, Sendable {
+        /// Without AppArmor's mode.
+        public var text: String
+        /// Only the process itself says so, of the label and of the snap by it: it may choose its label, as an
+        /// unconfined process may under AppArmor.
+        public var isChosen: Bool
+
+        /// Nil without a text.
+        public init?(_ text: String?, isChosen: Bool = false) {
+            guard let text else { return nil }
+            self.text = text
+            self.isChosen = isChosen
+        }
+    }
+
+    /// The snap of a process.
+    public struct Snap: Hashable, Sendable {
+        /// Nil for a process that runs in none.
+        public var name: String?
+        /// systemd says so: it runs in a system service of the snap's.
+        public var isService = false
+        /// Its control group has a snap's name, which any process may create: its executable identifies no other app.
+        public var isInScope = false
+
+        /// No snap.
+        public init() {}
+    }
+
+    /// A part of a process that the daemon may not read.
+    public enum Unreadable: Hashable, Sendable {
+        /// The whole process: executable and Flatpak are unknown.
+        case process
+        /// It runs in a Flatpak, or says so; in which is unknown.
+        case flatpak
+    }
 
     /// A caller of whom nothing more is known.
     public init(uid: UInt32, groups: Set<UInt32> = [], pid: Int32) {
@@ -145,7 +178,7 @@ public struct Caller: Hashable, Sendable {
 
     /// As an admin reads it in the audit trail.
     public var program: String {
-        "\(container ?? flatpak ?? snap ?? unit ?? executable ?? "unknown program"), uid \(uid), pid \(pid)"
+        "\(container ?? flatpak ?? snap.name ?? unit ?? executable ?? "unknown program"), uid \(uid), pid \(pid)"
     }
 
     /// As a developer reads it in a refusal.
@@ -154,9 +187,9 @@ public struct Caller: Hashable, Sendable {
         if let socket { parts.insert("socket of \(socket)", at: 0) }
         if let container { parts.append("container \(container)") }
         if let flatpak { parts.append("Flatpak \(flatpak)") }
-        if isInUnreadableFlatpak { parts.append("Flatpak unreadable") }
-        if let snap { parts.append("snap \(snap)") }
-        if let securityLabel { parts.append("security label \(securityLabel)") }
+        if unreadable == .flatpak { parts.append("Flatpak unreadable") }
+        if let name = snap.name { parts.append("snap \(name)") }
+        if let securityLabel { parts.append("security label \(securityLabel.text)") }
         if isContained { parts.append("in a container") }
         return parts.joined(separator: ", ")
     }

@@ -50,9 +50,9 @@ final class AppObject: ServiceObject {
     /// A manifest by its keys, without those that it does not have.
     private static func keys(of manifest: AppManifest) -> [String: [String]] {
         [
-            "Unit": manifest.units.sorted(), "Executable": manifest.executables.sorted(), "Users": manifest.users.sorted(),
-            "Flatpak": manifest.flatpaks.sorted(), "Snap": manifest.snaps.sorted(),
-            "SecurityLabel": manifest.securityLabels.sorted(), "Socket": manifest.socket == nil ? [] : ["yes"],
+            "Unit": manifest.identities.units.sorted(), "Executable": manifest.identities.executables.sorted(), "Users": manifest.identities.users.sorted(),
+            "Flatpak": manifest.identities.flatpaks.sorted(), "Snap": manifest.identities.snaps.sorted(),
+            "SecurityLabel": manifest.identities.securityLabels.sorted(), "Socket": manifest.socket == nil ? [] : ["yes"],
             "Supports": manifest.supports.map(\.rawValue).sorted(),
             "BluetoothServices": manifest.services.sorted().map(\.description), "BluetoothNames": manifest.names.sorted(),
             "Networks": (manifest.networks ?? []).map(\.description).sorted(),

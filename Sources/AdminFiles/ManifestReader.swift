@@ -48,26 +48,27 @@ public enum ManifestReader {
         if let problem = ShownName.problem(with: name) { report(application, "Name", name.isEmpty ? "is missing" : problem) }
 
         var manifest = AppManifest(id: id ?? AppID("invalid")!, name: name, source: file.path)
-        manifest.units = Set(try file.list(application, "Unit"))
-        manifest.securityLabels = Set(try file.list(application, "SecurityLabel"))
-        manifest.flatpaks = Set(try file.list(application, "Flatpak"))
-        manifest.snaps = Set(try file.list(application, "Snap"))
+        var identities = AppManifest.Identities()
+        identities.units = Set(try file.list(application, "Unit"))
+        identities.securityLabels = Set(try file.list(application, "SecurityLabel"))
+        identities.flatpaks = Set(try file.list(application, "Flatpak"))
+        identities.snaps = Set(try file.list(application, "Snap"))
         let executables = try file.list(application, "Executable")
-        manifest.executables = Set(executables)
-        manifest.users = Set(try file.list(application, "User"))
+        identities.executables = Set(executables)
+        identities.users = Set(try file.list(application, "User"))
+        manifest.identities = identities
         // In the order of the file: the same file must give equal problems, or each reading would signal a change.
         for executable in executables where !executable.hasPrefix("/") {
             report(application, "Executable", "\(executable): not an absolute path")
         }
-        let identities = [manifest.securityLabels, manifest.flatpaks, manifest.snaps, manifest.units, manifest.executables]
+        let restricted = [identities.executables, identities.flatpaks, identities.snaps, identities.securityLabels]
         manifest.socket = try socket(file) { report(application, $0, $1) }
-        if identities.allSatisfy(\.isEmpty), !file.has(application, "Socket") {
+        if restricted.allSatisfy(\.isEmpty), identities.units.isEmpty, !file.has(application, "Socket") {
             report(
                 application, "Unit",
                 "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: no process could match this app")
         }
-        let restricted = [manifest.executables, manifest.flatpaks, manifest.snaps, manifest.securityLabels]
-        if !manifest.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
+        if !identities.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
             report(application, "User", "needs Executable, Flatpak, Snap or SecurityLabel")
         }
 

@@ -62,12 +62,12 @@ public enum AppMatching {
 
     /// The missing permission of the daemon, if any.
     private static func obstacle(for caller: Caller) -> String {
-        if caller.isOpaque {
+        if caller.unreadable == .process {
             return "; its executable could not be read: the daemon may not inspect other users' processes, and supports "
                 + "Executable= only with the drop-in identify-by-executable.conf, and Flatpak= only with identify-by-flatpak.conf "
                 + "in addition, see accessory-setup-manifest(5)"
         }
-        if caller.isInUnreadableFlatpak {
+        if caller.unreadable == .flatpak {
             return "; the daemon may not read its Flatpak, and supports Flatpak= only with the drop-in "
                 + "identify-by-flatpak.conf, see accessory-setup-manifest(5)"
         }
@@ -80,9 +80,9 @@ public enum AppMatching {
         // Most scopes have another name at every start.
         if let unit = caller.unit, !unit.hasSuffix(".scope") { return "Unit=\(unit)" }
         if let flatpak = caller.flatpak { return "Flatpak=\(flatpak) and User=\(caller.uid)" }
-        if let snap = caller.snap { return "Snap=\(snap)" + (caller.choosesLabel ? " and User=\(caller.uid)" : "") }
-        if caller.isInUnreadableFlatpak { return "Flatpak=NAME and User=\(caller.uid)" }
-        if caller.isOpaque { return "Unit=NAME.service (for an app that runs as that service)" }
+        if let snap = caller.snap.name { return "Snap=\(snap)" + (isLabelChosen(caller) ? " and User=\(caller.uid)" : "") }
+        if caller.unreadable == .flatpak { return "Flatpak=NAME and User=\(caller.uid)" }
+        if caller.unreadable == .process { return "Unit=NAME.service (for an app that runs as that service)" }
         return "Executable=\(caller.executable ?? "/path/to/the/app")"
     }
 
@@ -90,48 +90,52 @@ public enum AppMatching {
     /// and its executable. A process that is, or claims to be, in a sandbox never matches by its executable, which may
     /// have any path in there.
     private static func fitting(_ caller: Caller, in store: ManifestStore) -> ([AppManifest], Basis) {
-        func named(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
+        func named(_ name: String?, _ names: KeyPath<AppManifest.Identities, Set<String>>) -> [AppManifest] {
             guard let name else { return [] }
-            return store.apps.values.filter { $0[keyPath: names].contains(name) }
+            return store.apps.values.filter { $0.identities[keyPath: names].contains(name) }
         }
-        func namedForUser(_ name: String?, _ names: KeyPath<AppManifest, Set<String>>) -> [AppManifest] {
-            named(name, names).filter { isFor(caller, $0) && !$0.users.isEmpty }
+        func namedForUser(_ name: String?, _ names: KeyPath<AppManifest.Identities, Set<String>>) -> [AppManifest] {
+            named(name, names).filter { isFor(caller, $0) && !$0.identities.users.isEmpty }
         }
-        if !caller.choosesLabel {
-            let byLabel = named(caller.securityLabel, \.securityLabels)
+        if !isLabelChosen(caller) {
+            let byLabel = named(caller.securityLabel?.text, \.securityLabels)
             if !byLabel.isEmpty { return (byLabel, .label) }
         }
-        if caller.snap != nil, caller.isSnapService || !caller.choosesLabel { return (named(caller.snap, \.snaps), .snap) }
+        if caller.snap.name != nil, caller.snap.isService || !isLabelChosen(caller) {
+            return (named(caller.snap.name, \.snaps), .snap)
+        }
         let byUnit = named(caller.unit, \.units)
         if !byUnit.isEmpty { return (byUnit, .unit) }
         if caller.flatpak != nil { return (namedForUser(caller.flatpak, \.flatpaks), .flatpak) }
-        if caller.choosesLabel {
-            let byLabel = namedForUser(caller.securityLabel, \.securityLabels)
+        if isLabelChosen(caller) {
+            let byLabel = namedForUser(caller.securityLabel?.text, \.securityLabels)
             if !byLabel.isEmpty { return (byLabel, .chosenLabel) }
-            if caller.snap != nil { return (namedForUser(caller.snap, \.snaps), .chosenLabel) }
+            if caller.snap.name != nil { return (namedForUser(caller.snap.name, \.snaps), .chosenLabel) }
         }
-        if caller.isOpaque || caller.isInUnreadableFlatpak || caller.isInSnapScope { return ([], .unit) }
+        if caller.unreadable != nil || caller.snap.isInScope { return ([], .unit) }
         return (store.apps.values.filter { fits($0, caller) }, .executable)
     }
 
     /// Manifests without `User=` that name an identity which the caller may have set itself.
     private static func unrestricted(_ caller: Caller, in store: ManifestStore) -> [AppManifest] {
         store.apps.values.filter { app in
-            app.users.isEmpty
-                && (caller.flatpak.map(app.flatpaks.contains) == true
-                    || caller.choosesLabel
-                        && (caller.snap.map(app.snaps.contains) == true
-                            || caller.securityLabel.map(app.securityLabels.contains) == true))
+            app.identities.users.isEmpty
+                && (caller.flatpak.map(app.identities.flatpaks.contains) == true
+                    || isLabelChosen(caller)
+                        && (caller.snap.name.map(app.identities.snaps.contains) == true
+                            || caller.securityLabel.map { app.identities.securityLabels.contains($0.text) } == true))
         }
     }
 
+    private static func isLabelChosen(_ caller: Caller) -> Bool { caller.securityLabel?.isChosen == true }
+
     private static func isFor(_ caller: Caller, _ app: AppManifest) -> Bool {
-        app.users.isEmpty || app.users.contains { userID($0) == caller.uid }
+        app.identities.users.isEmpty || app.identities.users.contains { userID($0) == caller.uid }
     }
 
     private static func fits(_ app: AppManifest, _ caller: Caller) -> Bool {
         guard let executable = caller.executable else { return false }
-        let names = app.executables.contains { $0 == executable || realPath($0) == executable }
+        let names = app.identities.executables.contains { $0 == executable || realPath($0) == executable }
         return names && isFor(caller, app)
     }
 

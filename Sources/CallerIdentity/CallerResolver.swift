@@ -87,7 +87,8 @@ public final class CallerResolver {
             var caller = Caller(uid: uid, pid: pid)
             caller.groups = Set(
                 (credentials["UnixGroupIDs"]?.arrayValue ?? []).compactMap(\.integerValue).compactMap { UInt32(exactly: $0) })
-            if let label = credentials["LinuxSecurityLabel"]?.bytesValue { caller.securityLabel = ProcessFacts.label(label) }
+            caller.securityLabel = Caller.SecurityLabel(
+                credentials["LinuxSecurityLabel"]?.bytesValue.flatMap { ProcessFacts.label($0) })
             guard given != nil || !needsDescriptor else {
                 return completion(
                     .failure(
@@ -148,7 +149,8 @@ public final class CallerResolver {
         caller.groups = Set(groups.prefix(Int(max(0, count)))).union([peer.gid])
         var label = [CChar](repeating: 0, count: 4096)
         let length = csystem_peer_label(socket, &label, Int32(label.count))
-        caller.securityLabel = ProcessFacts.label(label.prefix(Int(max(0, length))).map { UInt8(bitPattern: $0) })
+        let bytes = label.prefix(Int(max(0, length))).map { UInt8(bitPattern: $0) }
+        caller.securityLabel = Caller.SecurityLabel(ProcessFacts.label(bytes))
         let given = csystem_peer_pidfd(socket)
         guard given < 0 else { return try pin(caller, FileDescriptor(owning: given)) }
         // Older kernels: a process that began after the connection was accepted is another one. Reuse of the number

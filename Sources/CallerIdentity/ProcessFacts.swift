@@ -21,7 +21,7 @@ public enum ProcessFacts {
         else { throw IdentityFailure(description: "no process \(pid)") }
         var caller = Caller(uid: uid, pid: pid)
         if let text = try? SystemFile.text("/proc/\(pid)/attr/current") {
-            caller.securityLabel = label(String(text.split(whereSeparator: \.isNewline).first ?? ""))
+            caller.securityLabel = Caller.SecurityLabel(label(String(text.split(whereSeparator: \.isNewline).first ?? "")))
         }
         try read(pid, into: &caller)
         return caller
@@ -34,13 +34,13 @@ public enum ProcessFacts {
         if let text = try? SystemFile.text(process + "/cgroup") {
             caller.unit = unit(cgroup: text)
             // Root made the system's units, so a snap's service is as trustworthy as any other.
-            caller.snap = snap(label: caller.unit)
-            caller.isSnapService = caller.snap != nil
-            caller.isInSnapScope = isInSnapScope(text)
+            caller.snap.name = snap(label: caller.unit)
+            caller.snap.isService = caller.snap.name != nil
+            caller.snap.isInScope = isInSnapScope(text)
             caller.container = container(cgroup: text)
         }
-        if let name = snap(label: caller.securityLabel), !caller.isSnapService { caller.snap = name }
-        caller.choosesLabel = caller.securityLabel != nil && labelsAreChosen(procfs)
+        if let name = snap(label: caller.securityLabel?.text), !caller.snap.isService { caller.snap.name = name }
+        caller.securityLabel?.isChosen = labelsAreChosen(procfs)
         let status = ProcessStatus(process)
         caller.isContained = isContained(process, status, of: caller.uid, procfs: procfs)
         // A caller on an app's own socket needs no readable root directory.
@@ -226,7 +226,7 @@ public enum ProcessFacts {
             if reason == EACCES || reason == EPERM {
                 // Unit, label, user and groups are still valid. By its executable it matches no app: it might be in any
                 // Flatpak.
-                caller.isOpaque = true
+                caller.unreadable = .process
                 return nil
             }
             throw IdentityFailure(description: "process \(caller.pid) cannot be inspected: \(String(cString: strerror(reason)))")
@@ -237,7 +237,7 @@ public enum ProcessFacts {
             if errno == ENOENT { return nil }
             if errno == EACCES || errno == EPERM {
                 // flatpak makes it readable for its user only. As above.
-                caller.isInUnreadableFlatpak = true
+                caller.unreadable = .flatpak
                 return nil
             }
             throw IdentityFailure(

@@ -46,7 +46,8 @@ private let good = """
         let path = try directory.write("com.example.dice.conf", good)
         let manifest = try ManifestReader.read(path: path).get()
         #expect(
-            manifest.name == "Dice" && manifest.units == ["dice.service"] && manifest.executables == ["/usr/bin/dice", "/opt/dice"])
+            manifest.name == "Dice" && manifest.identities.units == ["dice.service"]
+                && manifest.identities.executables == ["/usr/bin/dice", "/opt/dice"])
         #expect(manifest.services == [BluetoothUUID("180F")!, BluetoothUUID("E56A082E-C49B-47CA-A2AB-389127B8ABE3")!])
         #expect(
             manifest.companies == [CompanyIdentifier(0xFFFF)] && manifest.names == ["Dice"]
@@ -118,6 +119,8 @@ private let good = """
         #expect(loop.run(until: { store.apps.isEmpty }, timeout: .hang))
     }
 
+    private typealias Label = Caller.SecurityLabel
+
     private func caller(uid: UInt32 = 0, executable: String?, unit: String? = nil) -> Caller {
         var caller = Caller(uid: uid, pid: 1)
         caller.executable = executable
@@ -146,7 +149,7 @@ private let good = """
         try directory.write("apps/com.example.dice.conf", good)
         let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
         var hidden = caller(uid: 5, executable: nil)
-        hidden.isOpaque = true
+        hidden.unreadable = .process
         #expect { try AppMatching.match(hidden, in: store) } throws: {
             ["executable unreadable", "could not be read", "Unit=", "identify-by-executable.conf"].allSatisfy("\($0)".contains)
         }
@@ -215,7 +218,7 @@ private let good = """
 
     private func look(_ pid: Int32, _ procfs: String, label: String? = nil) throws -> Caller {
         var caller = Caller(uid: 0, pid: pid)
-        caller.securityLabel = label
+        caller.securityLabel = Label(label)
         try ProcessFacts.read(pid, into: &caller, procfs: procfs)
         return caller
     }
@@ -244,7 +247,7 @@ private let good = """
         let store = ManifestStore(directories: [directory.path + "/apps"], loop: MainLoop(), log: log)
         var hidden = caller(executable: "/opt/dice")
         #expect(try AppMatching.match(hidden, in: store).basis == .executable)
-        hidden.isInUnreadableFlatpak = true
+        hidden.unreadable = .flatpak
         #expect { try AppMatching.match(hidden, in: store) } throws: {
             ["Flatpak unreadable", "Flatpak=NAME and User=", "identify-by-flatpak.conf"].allSatisfy("\($0)".contains)
         }
@@ -271,7 +274,7 @@ private let good = """
         ("0::/system.slice/snap.dice.daemon.service\n", nil, "dice"), ("0::/system.slice/dice.service\n", nil, nil),
     ])
     func snapsAreKnownByLabelOrSystemService(cgroup: String, label: String?, snap: String?) throws {
-        #expect(try look(5, try procfs(5, cgroup: cgroup), label: label).snap == snap)
+        #expect(try look(5, try procfs(5, cgroup: cgroup), label: label).snap.name == snap)
     }
 
     @Test func labelsLoseTheirMode() {
@@ -297,9 +300,9 @@ private let good = """
         // Evidence from systemd is stronger than evidence that a process can set itself.
         caller.flatpak = "org.example.Dice"
         #expect(try app() == "by.unit")
-        caller.snap = "dice"
+        caller.snap.name = "dice"
         #expect(try app() == "by.snap")
-        caller.securityLabel = "dice_t"
+        caller.securityLabel = Label("dice_t")
         #expect(try app() == "by.label")
     }
 
@@ -322,15 +325,15 @@ private let good = """
             return try? AppMatching.match(caller, in: store).app.id.rawValue
         }
         #expect(app { _ in } == "by.exe")
-        #expect(app { $0.flatpak = "org.example.Any" } == nil && app { $0.isInSnapScope = true } == nil)
-        #expect(app { ($0.snap, $0.securityLabel, $0.choosesLabel) = ("any", "snap.any.x", true) } == nil)
-        #expect(app { ($0.securityLabel, $0.choosesLabel) = ("any_label", true) } == "by.exe")
-        #expect(app { $0.securityLabel = "any_label" } == "any.label")
+        #expect(app { $0.flatpak = "org.example.Any" } == nil && app { $0.snap.isInScope = true } == nil)
+        #expect(app { ($0.snap.name, $0.securityLabel) = ("any", Label("snap.any.x", isChosen: true)) } == nil)
+        #expect(app { $0.securityLabel = Label("any_label", isChosen: true) } == "by.exe")
+        #expect(app { $0.securityLabel = Label("any_label") } == "any.label")
         #expect(app { $0.flatpak = "org.example.Mine" } == "my.flatpak")
         #expect(app { ($0.flatpak, $0.uid) = ("org.example.Mine", 6) } == nil)
-        #expect(app { ($0.snap, $0.securityLabel, $0.choosesLabel) = ("mine", "snap.mine.x", true) } == "my.snap")
-        #expect(app { ($0.securityLabel, $0.choosesLabel) = ("my_label", true) } == "my.label")
-        #expect(app { ($0.securityLabel, $0.choosesLabel, $0.uid) = ("my_label", true, 6) } == "by.exe")
+        #expect(app { ($0.snap.name, $0.securityLabel) = ("mine", Label("snap.mine.x", isChosen: true)) } == "my.snap")
+        #expect(app { $0.securityLabel = Label("my_label", isChosen: true) } == "my.label")
+        #expect(app { ($0.securityLabel, $0.uid) = (Label("my_label", isChosen: true), 6) } == "by.exe")
         var flatpak = caller(uid: 5, executable: "/opt/dice")
         flatpak.flatpak = "org.example.Any"
         #expect { try AppMatching.match(flatpak, in: store) } throws: { "\($0)".contains("without User=") }

@@ -43,7 +43,7 @@ func readManifest(_ bytes: UnsafeRawBufferPointer) {
     case .success(let manifest):
         expect(manifest.id.rawValue == "com.example.dice", "a manifest of another app: \(manifest.id)")
         expect(ShownName.problem(with: manifest.name) == nil, "a name that may not be shown: \(manifest.name)")
-        expect(manifest.executables.allSatisfy { $0.hasPrefix("/") }, "an executable without its path")
+        expect(manifest.identities.executables.allSatisfy { $0.hasPrefix("/") }, "an executable without its path")
     case .failure(let problems):
         expect(!problems.list.isEmpty, "refused without a reason")
         for problem in problems.list { expect(problem.file == path && !"\(problem)".isEmpty, "a problem without its file") }
