@@ -11,38 +11,23 @@ public import CallerIdentity
 public import DBusKit
 public import Logging
 
-/// The daemon on the bus: org.accessorysetup1 and its objects (Docs/Interfaces), in front of the engine. Used on
-/// the main
-/// loop's thread only.
+/// The daemon on the bus: org.accessorysetup1 and its objects (Docs/Interfaces), in front of the engine. Used on the
+/// main loop's thread only.
 public final class AccessoryService {
     let engine: AccessoryEngine
-    let manifests: ManifestStore
-    /// The path of an app's own socket, by the app's identifier; nil for one without.
-    let socketOfApp: (String) -> String?
     let policies: PolicyStore
     /// The bus' configuration and the policy that a lock-down includes there.
     let lockdown: LockdownFiles
     let clients: ClientRegistry
     let server: ObjectServer
     let connection: Connection
-    let log: Logger
     let members = Members()
 
+    let exportedApps: ExportedApps
+    let exportedPicker = ExportedPicker()
+    private let exportedSessions = ExportedSessions()
     private var managerObject: ManagerObject?
     private var adminObject: AdminObject?
-    private var sessionObjects: [Int: SessionObject] = [:]
-    private var appObjects: [String: AppObject] = [:]
-    private var pickerObject: PickerObject?
-    /// Accessories' names, to be compared with offers.
-    private var lookAlikes = LookAlikes()
-    /// Clients that are not on the bus, by their names.
-    private var peers: [String: Connection] = [:]
-    /// Paths of sessions that were invalidated while their app lives on: its calls are `Invalidated`, not
-    /// `UnknownObject`.
-    private var endedSessions: [ObjectPath: String] = [:]
-
-    /// How many ended sessions of one connection are remembered.
-    private static let endedSessionsPerClient = 64
 
     /// Where to look for the lock-down of org.bluez.
     public struct LockdownFiles: Hashable, Sendable {
@@ -65,12 +50,10 @@ public final class AccessoryService {
         socketOfApp: @escaping (String) -> String? = { _ in nil }, log: Logger
     ) {
         self.engine = engine
-        self.manifests = manifests
         self.policies = policies
         self.lockdown = lockdown
         self.connection = connection
-        self.socketOfApp = socketOfApp
-        self.log = log
+        exportedApps = ExportedApps(manifests, socketOfApp)
         clients = ClientRegistry(on: connection, resolver: resolver, pickerGroup: pickerGroup, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
     }
@@ -86,8 +69,8 @@ public final class AccessoryService {
         engine.describeClient = { [clients] in clients.describe($0.rawValue) }
         for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
-        manifestsChanged()
-        manifests.observe { [unowned self] in manifestsChanged() }
+        exportedApps.update(self)
+        manifests.observe { [unowned self] in exportedApps.update(self) }
         policies.onProblems = { [unowned self] in adminObject?.publish() }
         engine.listen { [unowned self] in handle($0) }
         server.onRefused = { [unowned self] client, member, error in
@@ -100,33 +83,11 @@ public final class AccessoryService {
         }
         connection.onCall = { [clients] in clients.receive($0) }
         connection.refusal = { [clients] in clients.refusal(of: $0) }
-        connection.localPeers = { [unowned self] in peers[$0] }
-    }
-
-    /// Exports every manifest, and signals changes to admins.
-    private func manifestsChanged() {
-        engine.setManifests(manifests.apps)
-        let entries = Dictionary(manifests.entries.map { ($0.id, $0) }) { first, _ in first }
-        for (id, object) in appObjects where entries[id] == nil {
-            appObjects[id] = nil
-            server.withdraw(object.path, to: .only(clients.admins))
-        }
-        for (id, entry) in entries {
-            if let object = appObjects[id] {
-                object.update(entry)
-            } else {
-                let object = AppObject(entry, self)
-                appObjects[id] = object
-                server.export(object, to: .only(clients.admins))
-            }
-        }
+        connection.localPeers = { [clients] in clients.peer($0) }
     }
 
     private func serve(_ message: Message) -> Bool {
-        if let path = message.path, let owner = endedSessions[path], owner == message.sender,
-            message.interface == AccessoryBus.session || message.interface == nil
-        {
-            let error = BusError(SetupError(.invalidated, "the session \(path) was invalidated"))
+        if let error = exportedSessions.invalidation(of: message) {
             if message.wantsReply, let answer = message.errorReply(error) { connection.send(answer) }
             return true
         }
@@ -137,19 +98,20 @@ public final class AccessoryService {
     /// Whether a request is for admins, from a caller that is none and allows interaction. The existence of the object
     /// makes no difference: the question must not reveal it.
     private func mayBecomeAdmin(_ message: Message) -> Bool {
-        guard message.allowsInteraction, let sender = message.sender, let path = message.path, peers[sender] == nil,
+        guard message.allowsInteraction, let sender = message.sender, let path = message.path, clients.peer(sender) == nil,
             !clients.isAdmin(sender), path.isBelow(AccessoryBus.root), server.object(at: path)?.isVisible(to: sender) != true
         else { return false }
         let kind = path.rawValue.dropFirst(AccessoryBus.root.rawValue.count + 1).prefix { $0 != "/" }
         return ["grant", "accessory", "app", "admin"].contains(kind)
     }
 
+    var manifests: ManifestStore { exportedApps.manifests }
+
     // MARK: Connections of our own
 
     /// A client that did not come over the bus: it is answered on its own connection, and is like any other else.
     public func adopt(_ peer: Connection, _ pinned: PinnedCaller) {
-        peers[peer.uniqueName] = peer
-        clients.adopt(peer.uniqueName, pinned, by: .view)
+        clients.adopt(peer, pinned)
     }
 
     /// Takes a call of an adopted client to our name.
@@ -161,12 +123,11 @@ public final class AccessoryService {
 
     /// An adopted client has closed its connection.
     public func dismiss(_ peer: Connection) {
-        clients.gone(peer.uniqueName)
-        peers[peer.uniqueName] = nil
+        clients.dismiss(peer)
     }
 
     private func gone(_ client: String) {
-        endedSessions = endedSessions.filter { $0.value != client }
+        exportedSessions.clientGone(client)
         server.callerGone(client)
         engine.clientGone(ClientID(client))
     }
@@ -211,11 +172,11 @@ public final class AccessoryService {
         .only(clients.identified.filter { sees(accessory, $0) })
     }
 
-    private func audience(of session: Session) -> Audience {
+    func audience(of session: Session) -> Audience {
         .only(Array(Set(clients.admins + [session.client.rawValue])).sorted())
     }
 
-    private func audience(of picker: PickerRun) -> Audience {
+    func audience(of picker: PickerRun) -> Audience {
         .only(Array(Set(clients.admins + [picker.client.rawValue])).sorted())
     }
 
@@ -233,7 +194,7 @@ public final class AccessoryService {
         engine.device(of: accessory).flatMap { ObjectPath($0.rawValue) }
     }
 
-    private func object(of accessory: AccessoryID) -> AccessoryObject? {
+    func object(of accessory: AccessoryID) -> AccessoryObject? {
         server.object(at: AccessoryBus.accessoryPath(accessory)) as? AccessoryObject
     }
 
@@ -256,14 +217,14 @@ extension AccessoryService {
         case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms: managerObject?.publish()
         case .adapters, .policy: adminObject?.publish()
         case .audited(let entries): audited(entries)
-        case .sessionOpened(let session): sessionOpened(session)
-        case .sessionChanged(let session): sessionObjects[session.id]?.publish(to: audience(of: session))
-        case .sessionClosed(let session): sessionClosed(session)
-        case .event(let event, let session): self.event(event, in: session)
-        case .pickerOpened(let run): pickerOpened(run)
-        case .pickerChanged, .pickerDeadlineChanged: pickerObject?.publish()
-        case .pickerAssigned(_, let client): pickerAssigned(to: client)
-        case .pickerClosed(let run): pickerClosed(run)
+        case .sessionOpened(let session): exportedSessions.open(session, self)
+        case .sessionChanged(let session): exportedSessions.publish(session, to: audience(of: session))
+        case .sessionClosed(let session): exportedSessions.close(session, self)
+        case .event(let event, let session): exportedSessions.emit(event, in: session, self)
+        case .pickerOpened(let run): exportedPicker.open(run, self)
+        case .pickerChanged, .pickerDeadlineChanged: exportedPicker.publish()
+        case .pickerAssigned(_, let client): exportedPicker.assign(to: client, self)
+        case .pickerClosed(let run): exportedPicker.close(run, self)
         case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)
         case .accessoryAppeared(let accessory): accessoryAppeared(accessory)
         case .accessoryChanged(let accessory, let old): accessoryChanged(accessory, from: old)
@@ -292,81 +253,14 @@ extension AccessoryService {
         }
     }
 
-    private func sessionOpened(_ session: Session) {
-        let object = SessionObject(session, self)
-        sessionObjects[session.id] = object
-        server.export(object, to: audience(of: session))
-        for granted in engine.ledger.accessories(of: session.app.id) where !clients.isAdmin(session.client.rawValue) {
-            if let object = self.object(of: granted.accessory.id) { server.announce(object, to: .only([session.client.rawValue])) }
-        }
-    }
-
-    private func sessionClosed(_ session: Session) {
-        guard let object = sessionObjects.removeValue(forKey: session.id) else { return }
-        let client = session.client.rawValue
-        server.withdraw(object.path, to: audience(of: session))
-        guard clients.caller(client) != nil, endedSessions.values.count(where: { $0 == client }) < Self.endedSessionsPerClient
-        else { return }
-        endedSessions[object.path] = client
-    }
-
-    private func event(_ event: SessionEvent, in session: Session) {
-        guard let object = sessionObjects[session.id] else { return }
-        server.emit(
-            path: object.path, interface: AccessoryBus.session, member: "Event", to: session.client.rawValue,
-            [.string(event.type.name), details(of: event).wire])
-    }
-
-    private func details(of event: SessionEvent) -> EventDetails {
-        var details = EventDetails(event.discovered)
-        if let granted = event.accessory {
-            details.accessory = AccessoryBus.accessoryPath(granted.accessory.id)
-            details.properties = AccessoryProperties(granted, device: devicePath(of: granted.accessory))
-        }
-        details.picker = event.picker.map { AccessoryBus.pickerPath($0) }
-        details.error = event.error.map { BusError($0).name }
-        details.message = event.error?.message
-        return details
-    }
-
-    private func pickerOpened(_ picker: PickerRun) {
-        let object = PickerObject(picker, self)
-        pickerObject = object
-        server.export(object, to: audience(of: picker))
-    }
-
-    private func pickerAssigned(to client: ClientID) {
-        guard let pickerObject else { return }
-        pickerObject.publish {
-            if !clients.isAdmin(client.rawValue) { server.announce(pickerObject, to: .only([client.rawValue])) }
-        }
-    }
-
-    private func pickerClosed(_ picker: PickerRun) {
-        guard let object = pickerObject else { return }
-        pickerObject = nil
-        object.close()
-        server.withdraw(object.path, to: audience(of: picker))
-    }
-
-    func send(_ properties: [String], of picker: PickerObject) {
-        server.propertiesChanged(picker, AccessoryBus.picker, properties, to: audience(of: picker.run))
-    }
-
-    /// The name of another accessory that an offer can be taken for.
-    func nameInUse(resembledBy offer: Offer) -> String? {
-        let shown = [offer.advertisedName, offer.name] + (offer.network.map { [$0.ssid.description] } ?? [])
-        return lookAlikes.resembled(by: shown, of: offer.shared ?? offer.identifier)
-    }
-
     private func accessoryAppeared(_ accessory: Accessory) {
-        lookAlikes.rename(accessory.id, from: nil, to: accessory.displayName)
+        exportedPicker.rename(accessory.id, from: nil, to: accessory.displayName)
         server.export(AccessoryObject(accessory, self), to: .only(clients.admins))
     }
 
     private func accessoryChanged(_ accessory: Accessory, from old: Accessory) {
         if accessory.displayName != old.displayName {
-            lookAlikes.rename(accessory.id, from: old.displayName, to: accessory.displayName)
+            exportedPicker.rename(accessory.id, from: old.displayName, to: accessory.displayName)
         }
         for grant in engine.ledger.grants(of: accessory.id) {
             publishChanges(from: GrantedAccessory(old, grant), to: GrantedAccessory(accessory, grant))
@@ -395,7 +289,7 @@ extension AccessoryService {
     }
 
     private func accessoryDisappeared(_ accessory: Accessory) {
-        lookAlikes.rename(accessory.id, from: accessory.displayName, to: nil)
+        exportedPicker.rename(accessory.id, from: accessory.displayName, to: nil)
         server.withdraw(AccessoryBus.accessoryPath(accessory.id), to: .only(clients.admins))
     }
 

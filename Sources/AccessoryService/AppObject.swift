@@ -42,7 +42,7 @@ final class AppObject: ServiceObject {
         properties.name = ShownName.marked(entry.name)
         properties.source = ShownName.marked(entry.source)
         properties.problems = entry.problems.map(ShownName.marked)
-        properties.socket = service.socketOfApp(entry.id) ?? ""
+        properties.socket = service.exportedApps.socketOfApp(entry.id) ?? ""
         properties.manifest = entry.manifest.map(Self.keys) ?? [:]
         return properties
     }
@@ -50,7 +50,8 @@ final class AppObject: ServiceObject {
     /// A manifest by its keys, without those that it does not have.
     private static func keys(of manifest: AppManifest) -> [String: [String]] {
         [
-            "Unit": manifest.identities.units.sorted(), "Executable": manifest.identities.executables.sorted(), "Users": manifest.identities.users.sorted(),
+            "Unit": manifest.identities.units.sorted(), "Executable": manifest.identities.executables.sorted(),
+            "Users": manifest.identities.users.sorted(),
             "Flatpak": manifest.identities.flatpaks.sorted(), "Snap": manifest.identities.snaps.sorted(),
             "SecurityLabel": manifest.identities.securityLabels.sorted(), "Socket": manifest.socket == nil ? [] : ["yes"],
             "Supports": manifest.supports.map(\.rawValue).sorted(),

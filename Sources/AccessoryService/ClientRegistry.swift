@@ -57,6 +57,8 @@ final class ClientRegistry {
     private let polkit: Polkit
     private let log: Logger
     private var clients: [String: Client] = [:]
+    /// Connections of clients that are not on the bus, by their names.
+    private var peers: [String: Connection] = [:]
     /// Serves a request of an identified client.
     var serve: ((Message) -> Bool)?
     var onGone: ((String) -> Void)?
@@ -85,6 +87,7 @@ final class ClientRegistry {
     }
 
     func caller(_ name: String) -> Caller? { clients[name]?.caller }
+    func peer(_ name: String) -> Connection? { peers[name] }
 
     /// Whose share a connection takes.
     func party(of name: String) -> Party { caller(name).map { Party($0) } ?? .user(.max) }
@@ -189,7 +192,19 @@ final class ClientRegistry {
         return getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "\(uid)"
     }
 
-    /// A connection that is known already.
+    /// A client that is not on the bus.
+    func adopt(_ peer: Connection, _ pinned: PinnedCaller) {
+        peers[peer.uniqueName] = peer
+        adopt(peer.uniqueName, pinned, by: .view)
+    }
+
+    /// An adopted client has closed its connection.
+    func dismiss(_ peer: Connection) {
+        gone(peer.uniqueName)
+        peers[peer.uniqueName] = nil
+    }
+
+    /// A client that is identified already.
     func adopt(_ name: String, _ pinned: PinnedCaller, by door: Client.Door) {
         let client = Client(name: name, by: door)
         client.state = .identified(pinned)

@@ -52,7 +52,8 @@ final class PickerObject: ServiceObject {
         properties.stage = shown.stage.rawValue
         properties.offers = shown.offers.map { offer in
             PickerOffer(
-                offer, resembled: service.nameInUse(resembledBy: offer), hasImage: service.engine.hasImage(run, offer: offer))
+                offer, resembled: service.exportedPicker.nameInUse(resembledBy: offer),
+                hasImage: service.engine.hasImage(run, offer: offer))
         }
         properties.prompt = PickerPrompt(
             shown.prompt, failure: shown.failure, finishesInApp: shown.finishInApp, migrations: run.ridingAlong.map(\.title))
@@ -112,7 +113,7 @@ final class PickerObject: ServiceObject {
         published = properties
         announce()
         let names = PickerProperties.table.changes(from: old, to: published)
-        if names == ["Offers"] { sendOffers() } else { service.send(names, of: self) }
+        if names == ["Offers"] { sendOffers() } else { send(names) }
     }
 
     /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill
@@ -123,13 +124,17 @@ final class PickerObject: ServiceObject {
             isBehind = true
             return
         }
-        service.send(["Offers"], of: self)
+        send(["Offers"])
         // Any answer will do, also an error: it shows that the earlier messages were read.
         receipt = service.connection.call(.pickerPing, of: run.client.rawValue, at: "/") { [weak self] _ in
             guard let self, self.isBehind else { return }
             self.isBehind = false
             self.service.connection.loop.soon { [weak self] in self?.sendOffers() }
         }
+    }
+
+    private func send(_ names: [String]) {
+        service.server.propertiesChanged(self, AccessoryBus.picker, names, to: service.audience(of: run))
     }
 
     func close() {
