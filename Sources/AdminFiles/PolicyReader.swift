@@ -121,10 +121,9 @@ public final class PolicyStore {
     public private(set) var policy = AccessPolicy()
     /// The problems of all files; empty for a valid policy.
     public private(set) var problems: [KeyFileProblem] = []
-    /// Called after a change of the policy.
-    public var onChange: ((AccessPolicy) -> Void)?
     /// Called after a change of the problems, and after `onChange`.
     public var onProblems: (() -> Void)?
+    private let onChange: (AccessPolicy) -> Void
     private let directory: String
     private let log: Logger
     private var reading: RepeatedReading?
@@ -132,8 +131,11 @@ public final class PolicyStore {
     /// The admin's directory; vendors have none.
     public static let standardDirectory = "/etc/accessory-setup/policy.d"
 
-    /// - Parameter loop: for watching; nil reads once.
-    public init(directory: String, loop: MainLoop?, log: Logger) {
+    /// - Parameters:
+    ///   - loop: for watching; nil reads once.
+    ///   - onChange: called after a change of the policy, the first reading included.
+    public init(directory: String, loop: MainLoop?, log: Logger, onChange: @escaping (AccessPolicy) -> Void = { _ in }) {
+        self.onChange = onChange
         self.directory = directory
         self.log = log
         if let loop {
@@ -170,7 +172,7 @@ public final class PolicyStore {
                     "approvals": "\(policy.approvals.count)", "denials": "\(policy.denials.count)",
                     "problems": "\(problems.count)",
                 ])
-            onChange?(policy)
+            onChange(policy)
         }
         // Another problem does not always change the policy.
         if hasNewProblems { onProblems?() }

@@ -31,7 +31,6 @@ struct Assembly {
     private let radio: BlueZRadio
     private let wifi: WiFiRadio
     private let engine: AccessoryEngine
-    private let policies: PolicyStore
     private let manifests: ManifestStore
     private let service: AccessoryService
     private let view: BlueZView?
@@ -71,7 +70,8 @@ struct Assembly {
         engine = try AccessoryEngine(
             radio: radio, networks: wifi, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
             log: log)
-        policies = PolicyStore(directory: options.files.policies, loop: loop, log: log)
+        let policies = PolicyStore(
+            directory: options.files.policies, loop: loop, log: log, onChange: { [engine] in engine.setPolicy($0) })
         manifests = ManifestStore(directories: options.files.manifests, loop: loop, log: log)
         let inherited = ServiceManager.receiveDescriptors()
         let viewSocket = ViewSocket(options, inherited: inherited, log: log)
@@ -130,8 +130,6 @@ struct Assembly {
     /// Subscribes the parts to changes of each other. Manifests decide which app a client is, so they change scopes
     /// too.
     private func connect() {
-        engine.setPolicy(policies.policy)
-        policies.onChange = { [engine] in engine.setPolicy($0) }
         updateAppSockets()
         engine.listen { [view] in if case .access = $0 { view?.updateScopes() } }
         manifests.observe { updateAppSockets() }
