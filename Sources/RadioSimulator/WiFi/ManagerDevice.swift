@@ -139,9 +139,9 @@ final class ManagerDevice: Station {
         if state == .disconnected { soonAutoconnect() }
     }
 
-    override func makePoint(_ sighting: Sighting) -> HeardPoint {
+    override func makePoint(_ result: ScanResult) -> HeardPoint {
         let path = SimulatedNetworkManager.path.appending("AccessPoint")!.appending("\(manager.next("AccessPoint"))")!
-        return ManagerAccessPoint(sighting, path, air, bus)
+        return ManagerAccessPoint(result, path, air, bus)
     }
 
     var heardNames: Set<[UInt8]> { Set(heard.values.map(\.ssid)) }
@@ -310,9 +310,9 @@ final class ManagerDevice: Station {
 }
 
 private final class ManagerAccessPoint: HeardPoint {
-    init(_ sighting: Sighting, _ path: ObjectPath, _ air: WiFiAir, _ bus: ServiceBus) {
-        super.init(sighting, path, air)
-        let scenario = sighting.point.scenario
+    init(_ result: ScanResult, _ path: ObjectPath, _ air: WiFiAir, _ bus: ServiceBus) {
+        super.init(result, path, air)
+        let scenario = result.point.scenario
         // `nm_wifi_utils_level_to_quality`.
         let strength = UInt8(100 - 100 * abs(min(max(scenario.rssi, -100), -40) + 40) / 60)
         interfaces = [
@@ -322,7 +322,7 @@ private final class ManagerAccessPoint: HeardPoint {
                     "Flags": { .uint32(scenario.security == .open ? 0 : 1) },
                     "WpaFlags": { .uint32(scenario.security == .wpa ? 0x144 : 0) },
                     "RsnFlags": { .uint32(Self.rsn(scenario.security)) },
-                    "Ssid": { .bytes(sighting.ssid) },
+                    "Ssid": { .bytes(result.ssid) },
                     "Frequency": { .uint32(UInt32(scenario.frequency)) },
                     "Strength": { .byte(strength) },
                     "LastSeen": { [unowned self] in .int32(Int32(clamping: Self.secondsSinceBoot - Int(air.now - lastHeard))) },

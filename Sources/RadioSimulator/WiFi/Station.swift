@@ -101,7 +101,7 @@ class Station: ExportedObject {
     func scanBegan() {}
     /// - Parameter isComplete: false where the scan was aborted.
     func scanEnded(isComplete: Bool) {}
-    func makePoint(_ sighting: Sighting) -> HeardPoint { HeardPoint(sighting, nil, air) }
+    func makePoint(_ result: ScanResult) -> HeardPoint { HeardPoint(result, nil, air) }
     /// Whether an access point that was not heard by the last scan is dropped.
     func isOutdated(_ point: HeardPoint) -> Bool { point.misses >= 2 && point !== joined?.point }
     /// Access points were heard for the first time, or dropped.
@@ -109,7 +109,7 @@ class Station: ExportedObject {
 
     func begin() {
         radio.listen(self)
-        begin(at: radio.isUsable ? air.uplinkPoint(of: radio).map { hear(Sighting(point: $0, ssid: $0.scenario.ssid)) } : nil)
+        begin(at: radio.isUsable ? air.uplinkPoint(of: radio).map { hear(ScanResult(point: $0, ssid: $0.scenario.ssid)) } : nil)
     }
 
     func end() {
@@ -143,25 +143,25 @@ class Station: ExportedObject {
     }
 
     @discardableResult
-    func hear(_ sighting: Sighting) -> HeardPoint {
-        let key = "\(sighting.point.scenario.bssid) \(sighting.ssid)"
+    func hear(_ result: ScanResult) -> HeardPoint {
+        let key = "\(result.point.scenario.bssid) \(result.ssid)"
         if let point = heard[key] {
             point.heard()
             return point
         }
-        let point = makePoint(sighting)
+        let point = makePoint(result)
         heard[key] = point
         if !point.interfaces.isEmpty { bus.server.export(point, to: .everybody) }
         return point
     }
 
     /// The result of a scan; nil where it was aborted.
-    func scanEnded(_ sightings: [Sighting]?) {
+    func scanEnded(_ results: [ScanResult]?) {
         guard !isOver else { return }
-        if let sightings {
+        if let results {
             lastScan = air.now
             for point in heard.values { point.misses += 1 }
-            for sighting in sightings { hear(sighting) }
+            for result in results { hear(result) }
             let dropped = heard.filter { isOutdated($0.value) }
             for (key, point) in dropped {
                 heard[key] = nil
@@ -169,7 +169,7 @@ class Station: ExportedObject {
             }
             pointsChanged(dropped: Array(dropped.values))
         }
-        scanEnded(isComplete: sightings != nil)
+        scanEnded(isComplete: results != nil)
     }
 }
 
@@ -185,11 +185,11 @@ class HeardPoint: ExportedObject {
     /// Scans since that have not heard it.
     var misses = 0
 
-    init(_ sighting: Sighting, _ path: ObjectPath?, _ air: WiFiAir) {
+    init(_ result: ScanResult, _ path: ObjectPath?, _ air: WiFiAir) {
         self.path = path ?? "/"
         self.air = air
-        point = sighting.point
-        ssid = sighting.ssid
+        point = result.point
+        ssid = result.ssid
         lastHeard = air.now
     }
 

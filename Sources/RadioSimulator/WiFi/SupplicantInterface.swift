@@ -208,9 +208,9 @@ final class SupplicantInterface: Station {
         if !joinBest() { findNetwork(after: Self.scanInterval) }
     }
 
-    override func makePoint(_ sighting: Sighting) -> HeardPoint {
+    override func makePoint(_ result: ScanResult) -> HeardPoint {
         numbers.bss += 1
-        return SupplicantBSS(sighting, path.appending("BSSs")!.appending("\(numbers.bss)")!, air, bus)
+        return SupplicantBSS(result, path.appending("BSSs")!.appending("\(numbers.bss)")!, air, bus)
     }
 
     override func pointsChanged(dropped: [HeardPoint]) {
@@ -318,9 +318,9 @@ final class SupplicantInterface: Station {
 
 /// An access point with the ciphers of its kind of security.
 private final class SupplicantBSS: HeardPoint {
-    init(_ sighting: Sighting, _ path: ObjectPath, _ air: WiFiAir, _ bus: ServiceBus) {
-        super.init(sighting, path, air)
-        let scenario = sighting.point.scenario
+    init(_ result: ScanResult, _ path: ObjectPath, _ air: WiFiAir, _ bus: ServiceBus) {
+        super.init(result, path, air)
+        let scenario = result.point.scenario
         let keys: [String] =
             switch scenario.security {
             case .open, .wep, .wpa: []
@@ -333,7 +333,7 @@ private final class SupplicantBSS: HeardPoint {
             bus.interface(
                 SimulatedSupplicant.bss,
                 [
-                    "SSID": { .bytes(sighting.ssid) },
+                    "SSID": { .bytes(result.ssid) },
                     "Privacy": { .boolean(scenario.security != .open) },
                     "Signal": { .int16(Int16(clamping: scenario.rssi)) },
                     "Frequency": { .uint16(UInt16(clamping: scenario.frequency)) },

@@ -52,7 +52,7 @@ final class AirAccessPoint {
 }
 
 /// An access point as a scan heard it: a hidden one has its name only where it was probed by name.
-struct Sighting {
+struct ScanResult {
     let point: AirAccessPoint
     let ssid: [UInt8]
 }
@@ -90,7 +90,7 @@ final class Radio {
         air.scans += 1
         scan = air.loop.after(.seconds(air.wifi.scanTime)) { [weak self] in
             guard let self else { return }
-            self.endScan(self.air.sightings(names))
+            self.endScan(self.air.scanResults(names))
         }
         notify { $0.scanBegan() }
         air.onScanStarted?()
@@ -103,9 +103,9 @@ final class Radio {
         endScan(nil)
     }
 
-    private func endScan(_ sightings: [Sighting]?) {
+    private func endScan(_ results: [ScanResult]?) {
         isScanning = false
-        notify { $0.scanEnded(sightings) }
+        notify { $0.scanEnded(results) }
     }
 
     private func notify(_ body: (Station) -> Void) {
@@ -172,10 +172,10 @@ final class WiFiAir {
         if at <= 0 { body() } else { loop.after(.seconds(at), body) }
     }
 
-    func sightings(_ names: [[UInt8]]) -> [Sighting] {
+    func scanResults(_ names: [[UInt8]]) -> [ScanResult] {
         points.filter(\.isHeard).map { point in
             let isNamed = !point.scenario.isHidden || names.contains(point.scenario.ssid)
-            return Sighting(point: point, ssid: isNamed ? point.scenario.ssid : [])
+            return ScanResult(point: point, ssid: isNamed ? point.scenario.ssid : [])
         }
     }
 
