@@ -36,7 +36,7 @@ final class AirAccessory {
 
     /// The address on the air: for a private accessory one whose top bits say "resolvable".
     var airAddress: BluetoothAddress {
-        guard scenario.addressType == .rpa else { return scenario.address }
+        guard scenario.airAddress.type == .rpa else { return scenario.address }
         let mixed = scenario.address.value ^ 0x5A5A_5A5A ^ rotations &* 0x9E37_79B9_7F4A
         return BluetoothAddress(value: mixed & 0x3FFF_FFFF_FFFF | 0x4000_0000_0000, kind: .random)
     }
@@ -86,8 +86,8 @@ final class Air {
         guard !isPlaying else { return }
         isPlaying = true
         for accessory in accessories {
-            schedule(accessory.scenario.appearsAt) { [self] in appear(accessory) }
-            if let leaves = accessory.scenario.leavesAt { schedule(leaves) { accessory.isInRange = false } }
+            schedule(accessory.scenario.presence.appearsAt) { [self] in appear(accessory) }
+            if let leaves = accessory.scenario.presence.leavesAt { schedule(leaves) { accessory.isInRange = false } }
         }
     }
 
@@ -107,7 +107,7 @@ final class Air {
     private func appear(_ accessory: AirAccessory) {
         accessory.isInRange = true
         accessory.appearedAt = now
-        if let rotates = accessory.scenario.rotates {
+        if let rotates = accessory.scenario.airAddress.rotates {
             loop.every(.seconds(rotates)) { [weak self] in
                 guard self != nil, accessory.isInRange else { return false }
                 accessory.rotate()

@@ -53,14 +53,10 @@ public struct Scenario: Hashable, Sendable {
         public var id: String
         /// The identity address; on the air it is another one with `rpa`.
         public var address: BluetoothAddress
-        /// The kind of its address on the air.
-        public var addressType: AddressType = .random
-        /// Seconds that it keeps one private address, 1–86,400; nil for always.
-        public var rotates: Double?
-        /// Seconds after the start at which it comes into range, 0–86,400.
-        public var appearsAt = 0.0
-        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
-        public var leavesAt: Double?
+        /// Its address on the air.
+        public var airAddress = AirAddress()
+        /// When it is in range.
+        public var presence = Presence()
         /// Whether it accepts connections.
         public var isConnectable = true
         /// How it can be heard and paired.
@@ -69,18 +65,40 @@ public struct Scenario: Hashable, Sendable {
         public var crossesTransports = false
         /// Whether the kernel makes an input device for it.
         public var isInput = false
-        /// Seconds between `ServicesResolved` and the objects of the services; nil for none.
-        public var lateServices: Double?
         /// The battery level that it reports while connected, in percent; nil for none.
         public var battery: UInt8?
-        /// The longest ATT packet that it takes, in bytes, 23–517: bluetoothd asks for 517.
-        public var mtu: UInt16 = 517
         /// Its adverts, each on its own schedule; none while it is connected.
         public var adverts: [Advert] = []
         /// How it pairs.
         public var pairing = Pairing()
-        /// Its GATT services.
+        /// Its GATT server.
+        public var gatt = GATTServer()
+    }
+
+    /// The address of an accessory on the air.
+    public struct AirAddress: Hashable, Sendable {
+        /// Its kind.
+        public var type = Accessory.AddressType.random
+        /// Seconds that a private address is kept, 1–86,400; nil for always.
+        public var rotates: Double?
+    }
+
+    /// When something is in range.
+    public struct Presence: Hashable, Sendable {
+        /// Seconds after the start at which it comes into range, 0–86,400.
+        public var appearsAt = 0.0
+        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
+        public var leavesAt: Double?
+    }
+
+    /// The GATT server of an accessory.
+    public struct GATTServer: Hashable, Sendable {
+        /// Its services.
         public var services: [Service] = []
+        /// Seconds between `ServicesResolved` and the objects of the services; nil for none.
+        public var lateServices: Double?
+        /// The longest ATT packet that it takes, in bytes, 23–517: bluetoothd asks for 517.
+        public var mtu: UInt16 = 517
     }
 
     /// An advert, sent again and again for a time.

@@ -83,21 +83,20 @@ extension Scenario {
         try json.checkID(id)
         let type = try json.word("addressType", Accessory.AddressType.self) ?? .random
         var accessory = Accessory(
-            id: id, address: try json.address("address", address, type == .public ? .public : .random), addressType: type)
-        accessory.rotates = try json.number("rotates", 1...86_400)
-        if accessory.rotates != nil, type != .rpa { throw json.problem("rotates", "only addresses of type rpa rotate") }
-        accessory.appearsAt = try json.number("appearsAt", 0...86_400) ?? 0
-        accessory.leavesAt = try json.number("leavesAt", 0...86_400)
+            id: id, address: try json.address("address", address, type == .public ? .public : .random))
+        accessory.airAddress = AirAddress(type: type, rotates: try json.number("rotates", 1...86_400))
+        if accessory.airAddress.rotates != nil, type != .rpa { throw json.problem("rotates", "only addresses of type rpa rotate") }
+        accessory.presence = try presence(json)
         accessory.isConnectable = try json.boolean("connectable") ?? true
         accessory.transport = try json.word("transport", Accessory.Transport.self) ?? .le
         accessory.crossesTransports = try json.boolean("crossTransportKeys") ?? false
-        accessory.lateServices = try json.number("lateServices", 0...60)
         accessory.battery = try json.number("battery", 0...100).map { UInt8($0) }
-        accessory.mtu = UInt16(try json.number("mtu", 23...517) ?? 517)
         accessory.isInput = try json.boolean("input") ?? false
         accessory.adverts = try json.objects("adverts", advert) ?? []
         accessory.pairing = try json.object("pairing", pairing) ?? Pairing()
-        accessory.services = try json.objects("gatt", service) ?? []
+        accessory.gatt = GATTServer(
+            services: try json.objects("gatt", service) ?? [], lateServices: try json.number("lateServices", 0...60),
+            mtu: UInt16(try json.number("mtu", 23...517) ?? 517))
         let count = Int(try json.number("count", 1...1000) ?? 1)
         guard count > 1 else { return [accessory] }
         return (0..<count).map { number in
@@ -112,6 +111,11 @@ extension Scenario {
             }
             return copy
         }
+    }
+
+    static func presence(_ json: JSONObject) throws -> Presence {
+        Presence(
+            appearsAt: try json.number("appearsAt", 0...86_400) ?? 0, leavesAt: try json.number("leavesAt", 0...86_400))
     }
 
     private static func advert(_ json: JSONObject) throws -> Advert {

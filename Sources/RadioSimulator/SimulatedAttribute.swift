@@ -32,7 +32,7 @@ final class SimulatedAttribute {
         set { device.accessory.characteristicValues[key] = newValue }
     }
 
-    var mtu: Int { Int(device.accessory.scenario.mtu) }
+    var mtu: Int { Int(device.accessory.scenario.gatt.mtu) }
 
     func notified(_ value: [UInt8]) {
         held = value

@@ -221,14 +221,14 @@ final class SimulatedDevice: ExportedObject {
         changed("Connected")
         let gatt = SimulatedGATT(self, bluez)
         link.gatt = gatt
-        if let delay = accessory.scenario.lateServices {
+        if let delay = accessory.scenario.gatt.lateServices {
             bluez.loop.after(.seconds(delay)) { [weak self, weak gatt] in
                 if let gatt, self?.link.gatt === gatt { gatt.export() }
             }
         } else {
             gatt.export()
         }
-        if !accessory.scenario.services.isEmpty { adverts.resolve(Set(accessory.scenario.services.map(\.uuid))) }
+        if !accessory.scenario.gatt.services.isEmpty { adverts.resolve(Set(accessory.scenario.gatt.services.map(\.uuid))) }
         changed("UUIDs", "ServicesResolved")
         showBattery()
         if accessory.scenario.isInput, isPaired { bluez.air.input.add(accessory) }

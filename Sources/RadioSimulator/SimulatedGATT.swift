@@ -16,7 +16,7 @@ final class SimulatedGATT {
         var handle = 0x0A
         var paths: [BluetoothUUID: ObjectPath] = [:]
         var included: [(ServiceObject, [BluetoothUUID])] = []
-        for service in device.accessory.scenario.services {
+        for service in device.accessory.scenario.gatt.services {
             let element = "service" + Self.hex(handle)
             guard let path = device.path.appending(element) else { continue }
             let object = ServiceObject(path, service.uuid, device, bluez)

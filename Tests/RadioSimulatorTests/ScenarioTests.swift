@@ -46,11 +46,11 @@ import Testing
                 "notify": {"interval": 2, "values": ["01", "02"]}}]}]}]}
             """)
         let die = try #require(read.accessories.first)
-        #expect(die.address == BluetoothAddress("C0:FF:EE:00:00:01", kind: .public) && die.addressType == .public)
+        #expect(die.address == BluetoothAddress("C0:FF:EE:00:00:01", kind: .public) && die.airAddress.type == .public)
         #expect(
-            die.transport == .dual && die.isInput && die.battery == 77 && die.mtu == 64 && die.crossesTransports
+            die.transport == .dual && die.isInput && die.battery == 77 && die.gatt.mtu == 64 && die.crossesTransports
                 && !die.isConnectable)
-        #expect(die.appearsAt == 1 && die.leavesAt == 2)
+        #expect(die.presence.appearsAt == 1 && die.presence.leavesAt == 2)
         let advert = try #require(die.adverts.first)
         #expect(advert.rssi == nil && advert.interval == 0.5 && advert.payload.name == "Die" && advert.payload.txPower == -4)
         #expect(advert.payload.serviceData == [try #require(BluetoothUUID("180F")): [1]])
@@ -58,14 +58,14 @@ import Testing
         #expect(advert.scanResponse?.name == "Die 1")
         #expect(die.pairing.mode == .pin && die.pairing.pin == "7" && die.pairing.isLegacy)
         #expect(die.pairing.fault == .slow && die.pairing.delay == 3 && die.pairing.faultCount == 1 && die.pairing.typing == 2)
-        let characteristic = try #require(die.services.first?.characteristics.first)
+        let characteristic = try #require(die.gatt.services.first?.characteristics.first)
         #expect(characteristic.flags == ["notify"] && characteristic.value == [0x64])
         #expect(characteristic.notify?.interval == 2 && characteristic.notify?.values == [[1], [2]])
     }
 
     @Test func onlyPrivateAddressesRotate() throws {
         let die = #""id": "die", "address": "C0:FF:EE:00:00:FF", "rotates": 60"#
-        #expect(try scenario("{\"accessories\": [{\(die), \"addressType\": \"rpa\"}]}").accessories.first?.rotates == 60)
+        #expect(try scenario("{\"accessories\": [{\(die), \"addressType\": \"rpa\"}]}").accessories.first?.airAddress.rotates == 60)
         #expect(problem("{\"accessories\": [{\(die)}]}").hasPrefix("accessories[0].rotates: "))
     }
 

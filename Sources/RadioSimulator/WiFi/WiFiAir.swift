@@ -152,19 +152,19 @@ final class WiFiAir {
 
     func play() {
         for point in points {
-            schedule(point.scenario.appearsAt) { point.isInRange = true }
-            guard let leaves = point.scenario.leavesAt else { continue }
+            schedule(point.scenario.presence.appearsAt) { point.isInRange = true }
+            guard let leaves = point.scenario.presence.leavesAt else { continue }
             schedule(leaves) { [weak self] in
                 point.isInRange = false
                 self?.onGone?(point)
             }
         }
         for service in awareServices {
-            schedule(service.appearsAt) { [weak self] in
+            schedule(service.presence.appearsAt) { [weak self] in
                 self?.aware.insert(service.id)
                 self?.onAware?(service)
             }
-            if let leaves = service.leavesAt { schedule(leaves) { [weak self] in self?.aware.remove(service.id) } }
+            if let leaves = service.presence.leavesAt { schedule(leaves) { [weak self] in self?.aware.remove(service.id) } }
         }
     }
 

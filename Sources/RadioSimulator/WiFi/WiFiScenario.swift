@@ -74,10 +74,8 @@ extension Scenario {
         public var frequency = 2412
         /// dBm.
         public var rssi = -50
-        /// Seconds after the start at which it comes into range, 0–86,400.
-        public var appearsAt = 0.0
-        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
-        public var leavesAt: Double?
+        /// When it is in range.
+        public var presence = Presence()
         /// Its fault; nil for none.
         public var fault: Fault?
         /// Seconds that `slow`, `silent` and `noAddress` last, 0–120.
@@ -107,10 +105,8 @@ extension Scenario {
         public var address: UInt64
         /// dBm, −127 to 20; wpa_supplicant does not report it.
         public var rssi = -50
-        /// Seconds after the start at which it comes into range, 0–86,400.
-        public var appearsAt = 0.0
-        /// Seconds after the start at which it goes away, 0–86,400; nil for never.
-        public var leavesAt: Double?
+        /// When it is in range.
+        public var presence = Presence()
     }
 }
 

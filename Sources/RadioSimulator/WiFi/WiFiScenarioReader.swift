@@ -84,8 +84,7 @@ extension Scenario {
         point.isHidden = try json.boolean("hidden") ?? false
         point.frequency = Int(try json.number("frequency", 2412...7125) ?? 2412)
         point.rssi = Int(try json.number("rssi", -127...20) ?? -50)
-        point.appearsAt = try json.number("appearsAt", 0...86_400) ?? 0
-        point.leavesAt = try json.number("leavesAt", 0...86_400)
+        point.presence = try presence(json)
         point.fault = try json.word("fault", AccessPoint.Fault.self)
         point.delay = try json.number("delay", 0...120) ?? 2
         point.faultCount = try json.number("faultCount", 0...1000).map { Int($0) }
@@ -114,8 +113,7 @@ extension Scenario {
         aware.model = try json.string("model")
         aware.vendor = try json.string("vendor")
         aware.rssi = Int(try json.number("rssi", -127...20) ?? -50)
-        aware.appearsAt = try json.number("appearsAt", 0...86_400) ?? 0
-        aware.leavesAt = try json.number("leavesAt", 0...86_400)
+        aware.presence = try presence(json)
         return aware
     }
 }
