@@ -24,13 +24,7 @@ final class ScreenView: PickerView {
     /// The first offer that is shown.
     private var top = 0
     private var original = termios()
-    private lazy var decoder = ImageDecoder()
-    /// The capabilities that the terminal reports.
-    private var attributes: [Int] = []
-    /// Product images of the offers that were selected, by offer.
-    private var images: [String: [UInt8]] = [:]
-    private var drawings: [String: TerminalImage] = [:]
-    private var imagesMade = 0
+    private let images = ProductImages()
 
     init(_ loop: MainLoop, _ client: @escaping () -> PickerClient?) {
         self.client = client
@@ -86,8 +80,8 @@ final class ScreenView: PickerView {
     /// The answer to DA1: `ESC [ ? 62 ; 4 c`. Returns its length, nil when this is something else.
     private func parseAttributes(_ keys: ArraySlice<UInt8>) -> Int? {
         guard keys.starts(with: [0x1B, 0x5B, 0x3F]), let end = keys.firstIndex(of: UInt8(ascii: "c")) else { return nil }
-        attributes = String(decoding: keys[(keys.startIndex + 3)..<end], as: UTF8.self).split(separator: ";").compactMap { Int($0) }
-        drawings = [:]
+        images.attributes = String(decoding: keys[(keys.startIndex + 3)..<end], as: UTF8.self).split(separator: ";")
+            .compactMap { Int($0) }
         return end - keys.startIndex + 1
     }
 
@@ -155,7 +149,7 @@ final class ScreenView: PickerView {
         selected = state.offers.first?.id
         refusal = nil
         (drawn, top) = (0, 0)
-        (images, drawings) = ([:], [:])
+        images.removeAll()
         StandardOutput.write("\u{1B}[?25l")
         self.state = state
         draw()
@@ -206,21 +200,47 @@ final class ScreenView: PickerView {
     /// The product image of the selected offer, once it has arrived and can be drawn.
     private func selectedImage(_ state: PickerProperties) -> TerminalImage? {
         guard let offer = state.offers.first(where: { $0.id == selected }), offer.hasImage else { return nil }
-        if let drawing = drawings[offer.id] { return drawing }
-        guard let bytes = images[offer.id] else {
-            // Asked for once; it is drawn when it comes.
-            images[offer.id] = []
+        if images.beginRequest(of: offer) {
             client()?.image(of: offer) { [weak self] bytes in
-                self?.images[offer.id] = bytes
+                self?.images.add(bytes, of: offer)
                 self?.draw()
             }
-            return nil
         }
+        return images.drawing(of: offer)
+    }
+}
+
+/// Product images of the offers that were selected.
+private final class ProductImages {
+    private lazy var decoder = ImageDecoder()
+    /// By offer; empty until they arrive.
+    private var images: [String: [UInt8]] = [:]
+    private var drawings: [String: TerminalImage] = [:]
+    private var count = 0
+    /// The capabilities that the terminal reports.
+    var attributes: [Int] = [] { didSet { drawings = [:] } }
+
+    func removeAll() { (images, drawings) = ([:], [:]) }
+
+    func add(_ bytes: [UInt8], of offer: PickerOffer) { images[offer.id] = bytes }
+
+    /// - Returns: whether the image was not requested before.
+    func beginRequest(of offer: PickerOffer) -> Bool {
+        guard images[offer.id] == nil else { return false }
+        images[offer.id] = []
+        return true
+    }
+
+    /// Nil for an image that has not arrived, or cannot be drawn.
+    func drawing(of offer: PickerOffer) -> TerminalImage? {
+        if let drawing = drawings[offer.id] { return drawing }
         let graphics = GraphicsProtocol(
             environment: { getenv($0).map { String(cString: $0) } }, attributes: attributes)
-        guard !bytes.isEmpty, let bitmap = decoder?.decode(bytes, into: graphics.box) else { return nil }
-        imagesMade += 1
-        let drawing = TerminalImage(bitmap, as: graphics, id: imagesMade)
+        guard let bytes = images[offer.id], !bytes.isEmpty, let bitmap = decoder?.decode(bytes, into: graphics.box) else {
+            return nil
+        }
+        count += 1
+        let drawing = TerminalImage(bitmap, as: graphics, id: count)
         StandardOutput.write(drawing.preparation)
         drawings[offer.id] = drawing
         return drawing
