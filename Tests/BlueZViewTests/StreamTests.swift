@@ -210,7 +210,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
             #expect(loop.run(until: { isAnswered }, timeout: .hang))
         }
 
-        func tell(_ number: Int) throws {
+        func notify(_ number: Int) throws {
             service.send(
                 try Message.signal(
                     path: characteristic, interface: Bus.properties, member: "PropertiesChanged",
@@ -220,10 +220,10 @@ private let anHour = StreamPace(pause: .seconds(3600))
         /// Hears two values, so that the next one waits for an hour.
         func beginPause() throws {
             for number in 1...2 {
-                try tell(number)
+                try notify(number)
                 #expect(loop.run(until: { self.heard.last == number }, timeout: .hang))
             }
-            try tell(3)
+            try notify(3)
             service.flush()
             // It has passed the bus when an answer that was asked for later has.
             _ = try service.callAndWait(Bus.name, Bus.path, Bus.name, "GetId")
@@ -237,7 +237,7 @@ private let anHour = StreamPace(pause: .seconds(3600))
         var sent = 0
         stage.loop.every(.milliseconds(1)) {
             sent += 1
-            try? stage.tell(sent)
+            try? stage.notify(sent)
             return sent < 200
         }
         #expect(stage.loop.run(until: { stage.heard.count >= 100 }, timeout: .hang))
@@ -258,14 +258,14 @@ private let anHour = StreamPace(pause: .seconds(3600))
     @Test func aSignalBesideAnAnswerBeginsNoPause() throws {
         let stage = try Stage(anHour)
         stage.service.onCall = { [unowned stage] call in
-            guard let reply = try? call.reply([]), (try? stage.tell(1)) != nil else { return false }
+            guard let reply = try? call.reply([]), (try? stage.notify(1)) != nil else { return false }
             stage.service.send(reply)
             // Both have passed the bus before either is read.
             return (try? stage.service.callAndWait(Bus.name, Bus.path, Bus.name, "GetId")) != nil
         }
         try stage.ask()
         for number in 2...3 {
-            try stage.tell(number)
+            try stage.notify(number)
             #expect(stage.loop.run(until: { stage.heard.last == number }, timeout: .hang))
         }
     }

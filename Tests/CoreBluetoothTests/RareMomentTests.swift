@@ -72,11 +72,11 @@ import Testing
 
     /// Numbers that are no length, of any type.
     @Test func aLengthThatIsNone() async throws {
-        let told: [DBusValue] = [.int64(.min), .uint16(0), .string("185")]
+        let lengths: [DBusValue] = [.int64(.min), .uint16(0), .string("185")]
         let played = try await Played { member, count in
-            member == "ReadValue" ? [.mtu(told[count]), .answer([.bytes([UInt8(count)])])] : nil
+            member == "ReadValue" ? [.mtu(lengths[count]), .answer([.bytes([UInt8(count)])])] : nil
         }
-        for number in told.indices {
+        for number in lengths.indices {
             played.peripheral.readValue(for: played.characteristic)
             try await played.events.wait("value 2A19 0\(number)")
             #expect(played.peripheral.maximumWriteValueLength(for: .withoutResponse) == 20)
@@ -215,7 +215,7 @@ import Testing
         var packet = [UInt8](repeating: 0, count: 8)
         #expect(recv(service.rawValue, &packet, packet.count, Int32(MSG_DONTWAIT)) == 1 && packet[0] == 1)
         #expect(recv(service.rawValue, &packet, packet.count, Int32(MSG_DONTWAIT)) == 0)
-        played.view.tellReleased()
+        played.view.emitReleased()
         try await played.events.wait("value")
         #expect(calls.lines.suffix(2) == ["WriteValue", "ReadValue"])
     }

@@ -338,9 +338,9 @@ import Testing
         #expect(gate.hasRoom)
         for _ in 0..<32 { #expect(gate.reserve()) }
         #expect(!gate.hasRoom)
-        let told = (0..<32).map { _ in gate.giveBack() }
+        let notified = (0..<32).map { _ in gate.giveBack() }
         // Once, at half.
-        #expect(told.filter { $0 }.count == 1 && told.firstIndex(of: true) == 15)
+        #expect(notified.filter { $0 }.count == 1 && notified.firstIndex(of: true) == 15)
         for _ in 0..<512 { #expect(gate.reserve()) }
         #expect(!gate.reserve())
     }

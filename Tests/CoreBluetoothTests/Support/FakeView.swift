@@ -46,7 +46,7 @@ final class FakeView {
     var address: String { bus.address }
 
     /// The characteristic reports that no client has its descriptor for writing any more.
-    func tellReleased() {
+    func emitReleased() {
         thread.perform { $0.change(FakeView.characteristic, "GattCharacteristic1", ["WriteAcquired": .boolean(false)]) }
     }
 }

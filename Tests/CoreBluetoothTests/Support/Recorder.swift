@@ -20,7 +20,7 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         queue.setSpecific(key: key, value: true)
     }
 
-    func note(_ line: String, _ error: (any Error)? = nil) {
+    func record(_ line: String, _ error: (any Error)? = nil) {
         let place = DispatchQueue.getSpecific(key: key) == true ? "" : " ON ANOTHER QUEUE"
         let failure = error.map { " " + Self.name($0) } ?? ""
         events.put(line + failure + place)
@@ -37,11 +37,11 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
 
     // MARK: CBCentralManagerDelegate
 
-    func centralManagerDidUpdateState(_ central: CBCentralManager) { note("state \(central.state)") }
+    func centralManagerDidUpdateState(_ central: CBCentralManager) { record("state \(central.state)") }
 
     func centralManager(_ central: CBCentralManager, willRestoreState dict: [String: Any]) {
         let peripherals = dict[CBCentralManagerRestoredStatePeripheralsKey] as? [CBPeripheral] ?? []
-        note("restored \(peripherals.map { "\($0.state)" }.joined(separator: ",")) while \(central.state)")
+        record("restored \(peripherals.map { "\($0.state)" }.joined(separator: ",")) while \(central.state)")
     }
 
     func centralManager(
@@ -49,24 +49,24 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         rssi RSSI: NSNumber
     ) {
         let services = advertisementData[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID] ?? []
-        note(
+        record(
             "discovered \(peripheral.name ?? "-") \(RSSI) \(services.map(\.uuidString).joined(separator: ",")) "
                 + "\(advertisementData[CBAdvertisementDataIsConnectable] ?? "-") "
                 + Self.hex(advertisementData[CBAdvertisementDataManufacturerDataKey] as? Data))
     }
 
     func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {
-        note("connected \(peripheral.state) services=\(peripheral.services?.count ?? -1)")
+        record("connected \(peripheral.state) services=\(peripheral.services?.count ?? -1)")
     }
 
     func centralManager(_ central: CBCentralManager, didFailToConnect peripheral: CBPeripheral, error: (any Error)?) {
-        note("failed \(peripheral.state)", error)
+        record("failed \(peripheral.state)", error)
     }
 
     func centralManager(
         _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?
     ) {
-        note("disconnected \(peripheral.state) services=\(peripheral.services?.count ?? -1)", error)
+        record("disconnected \(peripheral.state) services=\(peripheral.services?.count ?? -1)", error)
     }
 
     /// Whether it is an app that knows the newer form. (A subclass could not add it: Swift takes the witness of who
@@ -81,27 +81,27 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
             return centralManager(central, didDisconnectPeripheral: peripheral, error: error)
         }
         let isNow = abs(timestamp - Date().timeIntervalSinceReferenceDate) < 10
-        note("lost \(peripheral.state) \(isReconnecting)\(isNow ? "" : " AT ANOTHER TIME")", error)
+        record("lost \(peripheral.state) \(isReconnecting)\(isNow ? "" : " AT ANOTHER TIME")", error)
     }
 
     func centralManager(
         _ central: CBCentralManager, connectionEventDidOccur event: CBConnectionEvent, for peripheral: CBPeripheral
     ) {
-        note("event \(event)")
+        record("event \(event)")
     }
 
     // MARK: CBPeripheralDelegate
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverServices error: (any Error)?) {
-        note("services \((peripheral.services ?? []).map(\.uuid.uuidString).joined(separator: ","))", error)
+        record("services \((peripheral.services ?? []).map(\.uuid.uuidString).joined(separator: ","))", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverIncludedServicesFor service: CBService, error: (any Error)?) {
-        note("included \(service.uuid) \(service.includedServices?.count ?? -1)", error)
+        record("included \(service.uuid) \(service.includedServices?.count ?? -1)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverCharacteristicsFor service: CBService, error: (any Error)?) {
-        note(
+        record(
             "characteristics \(service.uuid) \((service.characteristics ?? []).map(\.uuid.uuidString).joined(separator: ","))",
             error)
     }
@@ -109,46 +109,46 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     func peripheral(
         _ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
-        note("descriptors \(characteristic.uuid) \(characteristic.descriptors?.count ?? -1)", error)
+        record("descriptors \(characteristic.uuid) \(characteristic.descriptors?.count ?? -1)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        note("value \(characteristic.uuid) \(Self.hex(characteristic.value))", error)
+        record("value \(characteristic.uuid) \(Self.hex(characteristic.value))", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        note("written \(characteristic.uuid)", error)
+        record("written \(characteristic.uuid)", error)
     }
 
     func peripheral(
         _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
-        note("notifying \(characteristic.uuid) \(characteristic.isNotifying)", error)
+        record("notifying \(characteristic.uuid) \(characteristic.isNotifying)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor descriptor: CBDescriptor, error: (any Error)?) {
-        note("descriptor \(descriptor.uuid) \(descriptor.value ?? "-")", error)
+        record("descriptor \(descriptor.uuid) \(descriptor.value ?? "-")", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor descriptor: CBDescriptor, error: (any Error)?) {
-        note("described \(descriptor.uuid)", error)
+        record("described \(descriptor.uuid)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?) {
-        note("rssi \(RSSI)", error)
+        record("rssi \(RSSI)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didModifyServices invalidatedServices: [CBService]) {
-        note("modified \(invalidatedServices.map(\.uuid.uuidString).joined(separator: ","))")
+        record("modified \(invalidatedServices.map(\.uuid.uuidString).joined(separator: ","))")
     }
 
-    func peripheralDidUpdateName(_ peripheral: CBPeripheral) { note("name \(peripheral.name ?? "-")") }
+    func peripheralDidUpdateName(_ peripheral: CBPeripheral) { record("name \(peripheral.name ?? "-")") }
 
     func peripheralIsReady(toSendWriteWithoutResponse peripheral: CBPeripheral) {
-        note("ready \(peripheral.canSendWriteWithoutResponse)")
+        record("ready \(peripheral.canSendWriteWithoutResponse)")
     }
 
     func peripheral(_ peripheral: CBPeripheral, didOpen channel: CBL2CAPChannel?, error: (any Error)?) {
-        note("channel \(channel == nil ? "none" : "there")", error)
+        record("channel \(channel == nil ? "none" : "there")", error)
     }
 }

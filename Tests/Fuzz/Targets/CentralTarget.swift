@@ -20,12 +20,12 @@ private let centralWords =
 ///
 /// @unchecked Sendable: it is used on its queue, and by the fuzzer while that waits.
 private final class App: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate, @unchecked Sendable {
-    var told = 0
+    var delivered = 0
 
-    func centralManagerDidUpdateState(_ central: CBCentralManager) { told += 1 }
+    func centralManagerDidUpdateState(_ central: CBCentralManager) { delivered += 1 }
     func centralManager(
         _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any], rssi RSSI: NSNumber
-    ) { told += advertisementData.count }
+    ) { delivered += advertisementData.count }
     func centralManager(_ central: CBCentralManager, didConnect peripheral: CBPeripheral) {
         peripheral.delegate = self
         peripheral.discoverServices(nil)
@@ -40,7 +40,7 @@ private final class App: NSObject, CBCentralManagerDelegate, CBPeripheralDelegat
         for characteristic in service.characteristics ?? [] { peripheral.discoverDescriptors(for: characteristic) }
     }
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        told += characteristic.value?.count ?? 0
+        delivered += characteristic.value?.count ?? 0
     }
 }
 
@@ -51,7 +51,7 @@ private func waitForModule() {
     guard isDone.wait(timeout: .now() + 240) == .success else { found("CoreBluetooth's thread stands still") }
 }
 
-func tellCentral(_ bytes: UnsafeRawBufferPointer) {
+func sendToCentral(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
     let queue = DispatchQueue(label: "fuzz.app")
@@ -92,7 +92,7 @@ func tellCentral(_ bytes: UnsafeRawBufferPointer) {
                 peripheral.delegate = app
                 request(act, choice, manager, peripheral)
             }
-        default: for _ in 0...input.number(below: 3) { service.tell(&input, on: line) }
+        default: for _ in 0...input.number(below: 3) { service.sendSignal(&input, on: line) }
         }
         settle(&service, queue)
     }
@@ -131,7 +131,7 @@ private func settle(_ service: inout PlayedService, _ queue: DispatchQueue) {
     queue.sync {}
     waitForModule()
     let bus = PlayedBus.shared
-    service.take(bus.hear())
-    for line in bus.lines { service.take(bus.waitForAll(on: line).map { (line, $0) }) }
+    service.receive(bus.hear())
+    for line in bus.lines { service.receive(bus.waitForAll(on: line).map { (line, $0) }) }
     queue.sync {}
 }

@@ -285,7 +285,7 @@ private final class World {
                     "an answer that nobody waits for: \(number) to \(message.destination ?? "nobody")")
                 if let error = message.error { refusals[number] = error }
             }
-            bus.take(heard)
+            bus.receive(heard)
             quiet = heard.isEmpty ? quiet + 1 : 0
         }
         let (mine, stored) = (engine.ledger, disk.ledger)

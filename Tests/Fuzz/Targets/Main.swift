@@ -7,14 +7,14 @@ import Glibc
 /// The effect of each target on an input.
 private let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
     "adverts": readAdvert,
-    "bluez": tellRadio,
+    "bluez": sendToRadio,
     "aware": hearAware,
-    "central": tellCentral,
+    "central": sendToCentral,
     "configuration": readConfiguration,
     "daemon": callDaemon,
     "items": decodeItems,
     "manifests": readManifest,
-    "module": tellModule,
+    "module": sendToModule,
     "names": matchNames,
     "plists": readPropertyList,
     "policies": readPolicy,
@@ -22,7 +22,7 @@ private let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
     "scenarios": readScenario,
     "store": openStore,
     "view": sendToView,
-    "wifi": tellWiFi,
+    "wifi": sendToWiFi,
 ]
 
 private let target: @Sendable (UnsafeRawBufferPointer) -> Void = {

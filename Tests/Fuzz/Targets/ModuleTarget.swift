@@ -67,7 +67,7 @@ private final class Heard: Sendable {
 
     let state = Mutex(State())
 
-    func take(_ event: ASAccessoryEvent) {
+    func receive(_ event: ASAccessoryEvent) {
         // As apps do: everything is looked at.
         _ = event.accessory.map { "\($0.displayName) \($0.state) \($0.descriptor)" }
         _ = event.error.map { "\($0)" }
@@ -89,13 +89,13 @@ private func waitForModule() {
     guard isDone.wait(timeout: .now() + 240) == .success else { found("AccessorySetupKit's thread stands still") }
 }
 
-func tellModule(_ bytes: UnsafeRawBufferPointer) {
+func sendToModule(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
     let queue = DispatchQueue(label: "fuzz.app")
     let heard = Heard()
     let app = ASAccessorySession(bus: "\(bus.address)")
-    app.activate(on: queue) { heard.take($0) }
+    app.activate(on: queue) { heard.receive($0) }
     waitForModule()
     var service = PlayedService(moduleWords, owners: ["org.accessorysetup1": ":1.2"])
     service.types = ["CreateSession": "o", "GetManagedObjects": "a{oa{sa{sv}}}", "ShowPicker": "o"]
@@ -123,7 +123,7 @@ func tellModule(_ bytes: UnsafeRawBufferPointer) {
         case 3, 4:
             request(app, input.byte(), heard.completion(requests))
             requests += 1
-        default: for _ in 0...input.number(below: 3) { service.tell(&input, on: line) }
+        default: for _ in 0...input.number(below: 3) { service.sendSignal(&input, on: line) }
         }
         settle(&service)
     }
@@ -172,6 +172,6 @@ private func request(_ app: ASAccessorySession, _ choice: UInt8, _ completion: @
 private func settle(_ service: inout PlayedService) {
     waitForModule()
     let bus = PlayedBus.shared
-    service.take(bus.hear())
-    for line in bus.lines { service.take(bus.waitForAll(on: line).map { (line, $0) }) }
+    service.receive(bus.hear())
+    for line in bus.lines { service.receive(bus.waitForAll(on: line).map { (line, $0) }) }
 }

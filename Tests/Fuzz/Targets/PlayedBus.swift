@@ -241,7 +241,7 @@ struct PlayedService {
     }
 
     /// Answers calls to the bus itself, and keeps the rest.
-    mutating func take(_ heard: [(line: PlayedBus.Line, message: Message)]) {
+    mutating func receive(_ heard: [(line: PlayedBus.Line, message: Message)]) {
         for (line, message) in heard where message.kind == .call {
             guard message.destination == Bus.name else {
                 if calls.count < 256 { calls.append((line, message)) }
@@ -305,7 +305,7 @@ struct PlayedService {
     }
 
     /// Sends a signal, from the owner of one of the names, or from another sender.
-    mutating func tell(_ input: inout Input, on line: PlayedBus.Line) {
+    mutating func sendSignal(_ input: inout Input, on line: PlayedBus.Line) {
         let names = owners.keys.sorted()
         let sender = input.oneIn(16) || names.isEmpty ? ":1.66" : owners[input.pick(names)] ?? ":1.66"
         switch input.byte() % 8 {

@@ -96,7 +96,7 @@ func settle(_ loop: MainLoop, _ service: inout PlayedService) {
     for _ in 0..<32 where quiet < 2 {
         loop.iterate(mayBlock: false)
         let heard = PlayedBus.shared.hear()
-        service.take(heard)
+        service.receive(heard)
         quiet = heard.isEmpty ? quiet + 1 : 0
     }
 }
@@ -127,7 +127,7 @@ private final class RadioWatcher: RadioObserver {
     func deviceChanged(_ address: BluetoothAddress?) {}
 }
 
-func tellRadio(_ bytes: UnsafeRawBufferPointer) {
+func sendToRadio(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
     let loop = MainLoop()
@@ -177,7 +177,7 @@ func tellRadio(_ bytes: UnsafeRawBufferPointer) {
             else { continue }
             call.setSender(input.oneIn(8) ? ":1.66" : service.owners["org.bluez"] ?? ":1.2")
             bus.say(call, on: line)
-        default: service.tell(&input, on: line)
+        default: service.sendSignal(&input, on: line)
         }
         settle(loop, &service)
         expect(watcher.ended <= asked, "pairing has ended \(watcher.ended) times, and began \(asked) times")
@@ -239,7 +239,7 @@ private func wifiAnswer(_ call: Message) -> [DBusValue]? {
     }
 }
 
-func tellWiFi(_ bytes: UnsafeRawBufferPointer) {
+func sendToWiFi(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
     let loop = MainLoop()
@@ -302,7 +302,7 @@ func tellWiFi(_ bytes: UnsafeRawBufferPointer) {
             let passphrase = input.oneIn(2) ? NetworkJoin.Passphrase("12345678") : nil
             radio.join(NetworkJoin(ssid: SSID("Dice")!, passphrase: passphrase, isHidden: input.oneIn(2))) { _ in ends += 1 }
         case 7: radio.leave {}
-        default: service.tell(&input, on: line)
+        default: service.sendSignal(&input, on: line)
         }
         settle(loop, &service)
         expect(ends <= joins, "joining has ended \(ends) times, and began \(joins) times")

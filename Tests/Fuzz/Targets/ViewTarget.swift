@@ -197,7 +197,7 @@ private func step(
     case 2: service.answerOne(&input)
     case 3, 4:
         guard let line = PlayedBus.shared.lines.isEmpty ? nil : input.pick(PlayedBus.shared.lines) else { return }
-        service.tell(&input, on: line)
+        service.sendSignal(&input, on: line)
     case 5:
         switch input.byte() % 4 {
         case 0: authority.isGranted.toggle()
