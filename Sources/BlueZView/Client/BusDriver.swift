@@ -20,7 +20,7 @@ final class BusDriver {
     /// The answer to `GetId`.
     private let identifier: String
     /// The unique name that the client knows org.bluez by; nil for none.
-    private var knownService: String?
+    private var clientAlias: String?
     /// Called when the client has asked for signals that may be org.bluez', with the work for when it receives them.
     private let onListen: (_ completion: @escaping () -> Void) -> Void
 
@@ -34,7 +34,7 @@ final class BusDriver {
         feed = environment.feed
         serviceName = environment.service.name
         identifier = environment.identifier
-        knownService = environment.feed.alias
+        clientAlias = environment.feed.alias
     }
 
     // MARK: Coming
@@ -92,13 +92,13 @@ final class BusDriver {
     }
 
     /// Whether org.bluez has another owner than the client knows.
-    var hasNewServiceOwner: Bool { feed.alias != knownService }
+    var hasNewServiceOwner: Bool { feed.alias != clientAlias }
 
     /// Signals another owner of org.bluez.
     func signalServiceOwner() {
-        let old = knownService
-        knownService = feed.alias
-        signalOwner(of: BlueZ.service, old, knownService)
+        let old = clientAlias
+        clientAlias = feed.alias
+        signalOwner(of: BlueZ.service, old, clientAlias)
     }
 
     /// Signals that our own name was acquired or lost.
@@ -116,10 +116,10 @@ final class BusDriver {
 
     // MARK: Between two runs
 
-    var left: LeftState { ["KnownService": .string(knownService ?? "")] }
+    var left: LeftState { ["KnownService": .string(clientAlias ?? "")] }
 
     func resume(_ state: LeftState) {
-        knownService = state.text("KnownService").flatMap { $0.isEmpty ? nil : $0 }
+        clientAlias = state.text("KnownService").flatMap { $0.isEmpty ? nil : $0 }
     }
 
     // MARK: Calls
