@@ -41,9 +41,6 @@ public struct AppManifest: Hashable, Sendable {
         /// Restricts identities that a process can choose itself (see `AppMatching.Basis`) to these users (names or
         /// numbers). Empty means any user for `executables`, and none for the rest.
         public var users: Set<String> = []
-
-        /// No process.
-        public init() {}
     }
 
     /// One or more networks that an app declares.
@@ -156,9 +153,6 @@ public struct Caller: Hashable, Sendable {
         public var isService = false
         /// Its control group has a snap's name, which any process may create: its executable identifies no other app.
         public var isInScope = false
-
-        /// No snap.
-        public init() {}
     }
 
     /// A part of a process that the daemon may not read.

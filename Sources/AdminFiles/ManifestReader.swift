@@ -48,7 +48,7 @@ public enum ManifestReader {
         if let problem = ShownName.problem(with: name) { report(application, "Name", name.isEmpty ? "is missing" : problem) }
 
         var manifest = AppManifest(id: id ?? AppID("invalid")!, name: name, source: file.path)
-        var identities = AppManifest.Identities()
+        var identities = manifest.identities
         identities.units = Set(try file.list(application, "Unit"))
         identities.securityLabels = Set(try file.list(application, "SecurityLabel"))
         identities.flatpaks = Set(try file.list(application, "Flatpak"))
