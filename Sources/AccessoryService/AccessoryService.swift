@@ -110,9 +110,7 @@ public final class AccessoryService {
     // MARK: Connections of our own
 
     /// A client that did not come over the bus: it is answered on its own connection, and is like any other else.
-    public func adopt(_ peer: Connection, _ pinned: PinnedCaller) {
-        clients.adopt(peer, pinned)
-    }
+    public func adopt(_ peer: Connection, _ pinned: PinnedCaller) { clients.adopt(peer, pinned) }
 
     /// Takes a call of an adopted client to our name.
     public func receive(_ message: Message, from peer: Connection) {
@@ -122,9 +120,7 @@ public final class AccessoryService {
     }
 
     /// An adopted client has closed its connection.
-    public func dismiss(_ peer: Connection) {
-        clients.dismiss(peer)
-    }
+    public func dismiss(_ peer: Connection) { clients.dismiss(peer) }
 
     private func gone(_ client: String) {
         exportedSessions.clientGone(client)
@@ -172,12 +168,9 @@ public final class AccessoryService {
         .only(clients.identified.filter { sees(accessory, $0) })
     }
 
-    func audience(of session: Session) -> Audience {
-        .only(Array(Set(clients.admins + [session.client.rawValue])).sorted())
-    }
-
-    func audience(of picker: PickerRun) -> Audience {
-        .only(Array(Set(clients.admins + [picker.client.rawValue])).sorted())
+    /// Admins, and the client that has a session or shows a picker.
+    func audience(with client: ClientID) -> Audience {
+        .only(Array(Set(clients.admins + [client.rawValue])).sorted())
     }
 
     /// The accessory behind a path that `client` may see.
@@ -218,7 +211,7 @@ extension AccessoryService {
         case .adapters, .policy: adminObject?.publish()
         case .audited(let entries): audited(entries)
         case .sessionOpened(let session): exportedSessions.open(session, self)
-        case .sessionChanged(let session): exportedSessions.publish(session, to: audience(of: session))
+        case .sessionChanged(let session): exportedSessions.publish(session)
         case .sessionClosed(let session): exportedSessions.close(session, self)
         case .event(let event, let session): exportedSessions.emit(event, in: session, self)
         case .pickerOpened(let run): exportedPicker.open(run, self)

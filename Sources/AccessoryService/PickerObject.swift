@@ -134,11 +134,49 @@ final class PickerObject: ServiceObject {
     }
 
     private func send(_ names: [String]) {
-        service.server.propertiesChanged(self, AccessoryBus.picker, names, to: service.audience(of: run))
+        service.server.propertiesChanged(self, AccessoryBus.picker, names, to: service.audience(with: run.client))
     }
 
     func close() {
         isClosed = true
         receipt?.cancel()
+    }
+}
+
+/// The picker on the bus, if one runs, and the names that its offers are compared with.
+final class ExportedPicker {
+    private var object: PickerObject?
+    /// Accessories' names, to be compared with offers.
+    private var lookAlikes = LookAlikes()
+
+    /// An accessory has a name from now on; nil takes its name away.
+    func rename(_ id: AccessoryID, from old: String?, to new: String?) { lookAlikes.rename(id, from: old, to: new) }
+
+    /// The name of another accessory that an offer can be taken for.
+    func nameInUse(resembledBy offer: Offer) -> String? {
+        let shown = [offer.advertisedName, offer.name] + (offer.network.map { [$0.ssid.description] } ?? [])
+        return lookAlikes.resembled(by: shown, of: offer.shared ?? offer.identifier)
+    }
+
+    func open(_ run: PickerRun, _ service: AccessoryService) {
+        let object = PickerObject(run, service)
+        self.object = object
+        service.server.export(object, to: service.audience(with: run.client))
+    }
+
+    func publish() { object?.publish() }
+
+    func assign(to client: ClientID, _ service: AccessoryService) {
+        guard let object else { return }
+        object.publish {
+            if !service.clients.isAdmin(client.rawValue) { service.server.announce(object, to: .only([client.rawValue])) }
+        }
+    }
+
+    func close(_ run: PickerRun, _ service: AccessoryService) {
+        guard let object else { return }
+        self.object = nil
+        object.close()
+        service.server.withdraw(object.path, to: service.audience(with: run.client))
     }
 }
