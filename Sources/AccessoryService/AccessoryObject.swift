@@ -95,7 +95,7 @@ final class AccessoryObject: ServiceObject {
     private func rename(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
         let name = call.arguments[0].stringValue ?? ""
-        try WireDecoding.checkName(name, "name")
+        try ShownName.check(name, "name")
         try mappingErrors { () throws(SetupError) in
             try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
         }

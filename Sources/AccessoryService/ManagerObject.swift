@@ -58,7 +58,7 @@ final class ManagerObject: ServiceObject {
     }
 
     private func registerPicker(_ call: MethodCall) throws(BusError) {
-        let capabilities = try WireDecoding.pickerCapabilities(call.arguments[0])
+        let capabilities = try PickerCapabilities.decode(call.arguments[0])
         try mappingErrors { () throws(SetupError) in
             try service.engine.registerPicker(
                 ClientID(call.sender), label: capabilities.label, lease: capabilities.lease.map(Double.init),

@@ -68,7 +68,7 @@ final class PickerObject: ServiceObject {
     }
 
     private func respond(_ call: MethodCall) throws(BusError) {
-        let answer = try WireDecoding.answer(call.arguments[0])
+        let answer = try AnswerKeys.decode(call.arguments[0])
         try mappingErrors { () throws(SetupError) in try service.engine.respond(run, answer: answer) }
         call.reply()
     }
@@ -80,7 +80,7 @@ final class PickerObject: ServiceObject {
 
     private func rename(_ call: MethodCall) throws(BusError) {
         let name = call.arguments[0].stringValue ?? ""
-        try WireDecoding.checkName(name, "name")
+        try ShownName.check(name, "name")
         try mappingErrors { () throws(SetupError) in try service.engine.rename(run, to: name) }
         call.reply()
     }

@@ -75,7 +75,7 @@ final class SessionObject: ServiceObject {
     }
 
     private func updatePicker(_ call: MethodCall) throws(BusError) {
-        let items = try WireDecoding.discoveredItems(call.arguments[0])
+        let items = try DiscoveredItemKeys.items(call.arguments[0])
         try mappingErrors { () throws(SetupError) in try service.engine.updatePicker(session, items: items) }
         call.reply()
     }
@@ -90,7 +90,7 @@ final class SessionObject: ServiceObject {
 
     private func renameAccessory(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        let options = try WireDecoding.renameOptions(call.arguments[1])
+        let options = try RenameOptions.decode(call.arguments[1])
         try mappingErrors { () throws(SetupError) in
             try service.engine.renameAccessory(session, accessory, options: options) { call.reply(with: $0) }
         }
@@ -98,7 +98,7 @@ final class SessionObject: ServiceObject {
 
     private func finishAuthorization(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        let settings = try WireDecoding.authorizationSettings(call.arguments[1])
+        let settings = try AuthorizationKeys.decode(call.arguments[1])
         try mappingErrors { () throws(SetupError) in
             try service.engine.finishAuthorization(session, accessory, settings: settings) { call.reply() }
         }
@@ -111,7 +111,7 @@ final class SessionObject: ServiceObject {
 
     private func updateAuthorization(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
-        let descriptor = try WireDecoding.descriptor(call.arguments[1], "descriptor")
+        let descriptor = try DescriptorKeys.decode(call.arguments[1], "descriptor")
         try mappingErrors { () throws(SetupError) in
             try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
         }
