@@ -198,7 +198,7 @@ class AnotherProgram(Leaving):
         view = Tapped(self.world).connect(self.pink)
         self.values(view)
         view.become_another_program()
-        self.world.daemon.wait_for("client of the view refused.*connect again")
+        self.world.daemon.wait_for("client of the view refused.*reconnect")
         self.witness.driver("GetId")
         self.assertEqual(sum("client of the view refused" in line for line in self.world.daemon.lines), 1)
 

@@ -94,7 +94,7 @@ class _Damage(APITest):
                 self.assertEqual(each.read_bytes(), before[name], f"{each.name} is not as it was")
         if aside:
             # Its output may be read later than its name is seen on the bus.
-            self.world.daemon.wait_for("critical|kept aside")
+            self.world.daemon.wait_for("critical|set aside")
         events = [str(each["event"]) for each in self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv({}))]
         self.assertEqual(events[:1] == ["storeReplaced"], bool(aside), f"the trail begins with {events[:1]}")
         # The next one, and its end.
