@@ -139,11 +139,14 @@ public struct PickerCapabilities: WireRequest, Hashable {
     public var lease: UInt32?
     /// Whether no person sees it; nil when it does not say.
     public var isUnattended: Bool?
+    /// Whether no person can see it at the moment; nil when it does not say.
+    public var isStandby: Bool?
 
     public init() {}
     public static let recordName = "capabilities"
     public static let table = WireTable<Self>([
         .init("label", \.label, .name), .init("lease", \.lease, .lease), .init("unattended", \.isUnattended, .truth),
+        .init("standby", \.isStandby, .truth),
     ])
 }
 

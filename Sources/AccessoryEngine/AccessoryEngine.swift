@@ -154,13 +154,15 @@ public final class AccessoryEngine {
     ///   - lease: seconds after which the registration ends unless renewed, see `Limits.pickerLease`; nil keeps the
     ///     present one, at first that it does not end.
     ///   - isUnattended: whether it answers without a person; nil keeps the present value, at first false.
+    ///   - isStandby: whether no person can see it at the moment; nil keeps the present value, at first false.
     ///   - user: its user's account name, asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     public func registerPicker(
-        _ client: ClientID, label: String? = nil, lease: Double? = nil, isUnattended: Bool? = nil,
+        _ client: ClientID, label: String? = nil, lease: Double? = nil, isUnattended: Bool? = nil, isStandby: Bool? = nil,
         user: @autoclosure () -> String = ""
     ) throws(SetupError) {
-        try pickers.programs.register(client, label: label, lease: lease, isUnattended: isUnattended, user: user())
+        try pickers.programs.register(
+            client, label: label, lease: lease, isUnattended: isUnattended, isStandby: isStandby, user: user())
     }
     /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
     public func unregisterPicker(_ client: ClientID) { pickers.programs.unregister(client) }

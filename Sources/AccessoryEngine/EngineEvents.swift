@@ -35,7 +35,7 @@ public enum EngineEvent {
     case pickerChanged(PickerRun, from: PickerPresentation)
     case pickerDeadlineChanged(PickerRun)
     /// A picker program has become the one that shows the picker.
-    case pickerAssigned(PickerRun, to: ClientID)
+    case pickerAssigned(PickerRun, from: ClientID, to: ClientID)
     case pickerClosed(PickerRun)
 
     /// The machine has joined an accessory's network, or left it.

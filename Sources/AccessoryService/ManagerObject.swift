@@ -62,7 +62,7 @@ final class ManagerObject: ServiceObject {
         try mappingErrors { () throws(SetupError) in
             try service.engine.registerPicker(
                 ClientID(call.sender), label: capabilities.label, lease: capabilities.lease.map(Double.init),
-                isUnattended: capabilities.isUnattended,
+                isUnattended: capabilities.isUnattended, isStandby: capabilities.isStandby,
                 user: service.clients.account(of: call.sender))
         }
         call.reply()

@@ -166,8 +166,9 @@ final class ExportedPicker {
 
     func publish() { object?.publish() }
 
-    func assign(to client: ClientID, _ service: AccessoryService) {
+    func assign(from former: ClientID, to client: ClientID, _ service: AccessoryService) {
         guard let object else { return }
+        if !service.clients.isAdmin(former.rawValue) { service.server.dismiss(object, to: .only([former.rawValue])) }
         object.publish {
             if !service.clients.isAdmin(client.rawValue) { service.server.announce(object, to: .only([client.rawValue])) }
         }

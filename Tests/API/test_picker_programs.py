@@ -5,7 +5,7 @@ import os
 import time
 
 from harness.clients import Client, Identity
-from harness.names import BUS_ERROR, MANAGER, PROPERTIES, ROOT, SOMEBODY_ELSE
+from harness.names import BUS_ERROR, MANAGER, PROPERTIES, ROOT, SOMEBODY_ELSE, error
 from harness.pickers import PickerProgram
 from harness.values import item, sv
 from harness.waiting import wait
@@ -73,6 +73,43 @@ class PickerPrograms(APITest):
         self.watcher.settle()
         self.assertIsNone(self.watcher.told)
         self.assertEqual(self.watcher.programs[0]["since"], since)
+
+    def stand_by(self, program, is_standby=True):
+        program.call(ROOT, MANAGER, "RegisterPicker", "a{sv}", sv({"standby": is_standby}))
+
+    def test_programs_that_can_be_seen_come_first(self):
+        page, terminal = Watcher(self.world).label("Page"), Watcher(self.world).label("Terminal")
+        self.stand_by(page)
+        self.wait_told(["Terminal", "Page"])
+        # A renewal that does not say keeps it.
+        page.label("Page")
+        self.wait_told(["Terminal", "Page"])
+        self.stand_by(terminal)
+        self.wait_told(["Page", "Terminal"])
+        self.stand_by(terminal, False)
+        self.stand_by(page, False)
+        self.wait_told(["Page", "Terminal"])
+        self.assertFails(error("InvalidRequest"), self.stand_by, page, "yes", says=["standby"])
+
+    def test_a_picker_moves_to_a_program_that_can_be_seen(self):
+        page = Watcher(self.world).label("Page")
+        app = self.app()
+        app.show_picker(item(), discoveryTimeout=float("inf"))
+        wait(lambda: page.path, what="the picker")
+        # Nobody else has it: it stays.
+        self.stand_by(page)
+        self.wait_told(["Page"], "Page")
+        terminal = Watcher(self.world).label("Terminal")
+        self.wait_told(["Terminal", "Page"], "Terminal")
+        # It does not move between programs that can be seen.
+        self.stand_by(page, False)
+        self.wait_told(["Page", "Terminal"], "Terminal")
+        self.stand_by(terminal)
+        self.wait_told(["Page", "Terminal"], "Page")
+        page.unregister()
+        self.wait_told(["Terminal"], "Terminal")
+        terminal.unregister()
+        self.assertDismissed(app, "UserCancelled")
 
     def test_who_shows_a_picker(self):
         page, terminal = Watcher(self.world).label("Page"), Watcher(self.world).label("Terminal")

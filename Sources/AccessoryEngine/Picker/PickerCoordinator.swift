@@ -15,7 +15,7 @@ final class PickerCoordinator {
         services,
         // A rule of the policy is no program.
         currentPresenter: { [weak self] in self?.run.flatMap { $0.client == .policy ? nil : $0.client } },
-        onGone: { [weak self] in self?.programIsGone($0) })
+        onChange: { [weak self] in self?.assignPresenter() })
     private var runCount = 0
 
     init(_ services: EngineServices) {
@@ -26,13 +26,15 @@ final class PickerCoordinator {
 
     var run: PickerRun? { runner?.run }
 
-    /// The next program continues the picker of one that is gone.
-    private func programIsGone(_ client: ClientID) {
-        guard let runner, runner.run.client == client else { return }
-        guard let next = programs.all.first?.client else { return runner.feed(.pickerGone) }
-        runner.run.assign(to: next)
-        services.log.info("picker taken over", metadata: ["picker": "\(runner.run.id)", "client": "\(next)"])
-        services.publisher.publish(.pickerAssigned(runner.run, to: next))
+    /// The next program continues the picker of one that is gone, or that no person can see while the next can be seen.
+    private func assignPresenter() {
+        guard let runner, case let former = runner.run.client, former != .policy else { return }
+        let presenter = programs[former]
+        guard let next = programs.all.first else { return runner.feed(.pickerGone) }
+        guard presenter == nil || presenter?.isStandby == true && !next.isStandby else { return }
+        runner.run.assign(to: next.client)
+        services.log.info("picker taken over", metadata: ["picker": "\(runner.run.id)", "client": "\(next.client)"])
+        services.publisher.publish(.pickerAssigned(runner.run, from: former, to: next.client))
     }
 
     // MARK: Requests of apps

@@ -16,17 +16,19 @@ public struct PickerProgram: Hashable, Sendable {
     public let since: Int64
     /// Whether it answers without a person, as a script does.
     public internal(set) var isUnattended = false
+    /// Whether no person can see it at the moment: it comes after programs that can be seen.
+    public internal(set) var isStandby = false
 }
 
 final class PickerRegistry {
-    /// In the order of registration: the first shows the next picker.
-    private(set) var all: [PickerProgram] = []
+    /// In the order of registration.
+    private var registered: [PickerProgram] = []
     /// Registrations that end unless they are renewed.
     private var leases: [ClientID: Lease] = [:]
     private let services: EngineServices
     /// The program that shows the picker, if one does.
     private let currentPresenter: () -> ClientID?
-    private let onGone: (ClientID) -> Void
+    private let onChange: () -> Void
     /// The programs and the presenter as published last.
     private var published: (all: [PickerProgram], presenter: ClientID?) = ([], nil)
     private var leaseTimer: (any EngineTimer)?
@@ -37,51 +39,55 @@ final class PickerRegistry {
         let end: Double
     }
 
-    /// - Parameter onGone: called when a program is no longer registered, before that is published.
-    init(_ services: EngineServices, currentPresenter: @escaping () -> ClientID?, onGone: @escaping (ClientID) -> Void) {
+    /// - Parameter onChange: called when the programs have changed, before that is published.
+    init(_ services: EngineServices, currentPresenter: @escaping () -> ClientID?, onChange: @escaping () -> Void) {
         self.services = services
         self.currentPresenter = currentPresenter
-        self.onGone = onGone
+        self.onChange = onChange
     }
 
-    subscript(_ client: ClientID) -> PickerProgram? { all.first { $0.client == client } }
+    /// The first shows the next picker.
+    var all: [PickerProgram] { registered.filter { !$0.isStandby } + registered.filter(\.isStandby) }
+
+    subscript(_ client: ClientID) -> PickerProgram? { registered.first { $0.client == client } }
 
     func register(
-        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, user: @autoclosure () -> String
+        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, isStandby: Bool?, user: @autoclosure () -> String
     ) throws(SetupError) {
-        let index = all.firstIndex { $0.client == client }
-        guard index != nil || all.count < Limits.pickers else {
+        let index = registered.firstIndex { $0.client == client }
+        guard index != nil || registered.count < Limits.pickers else {
             throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are already registered")
         }
         var program =
-            index.map { all[$0] } ?? PickerProgram(client: client, label: "", user: user(), since: services.clock.now)
+            index.map { registered[$0] } ?? PickerProgram(client: client, label: "", user: user(), since: services.clock.now)
         program.label = label ?? program.label
         program.isUnattended = isUnattended ?? program.isUnattended
+        program.isStandby = isStandby ?? program.isStandby
         if let seconds = lease ?? leases[client]?.seconds {
             leases[client] = Lease(seconds: seconds, end: services.clock.uptime + seconds)
         }
         if let index {
-            all[index] = program
+            registered[index] = program
         } else {
-            all.append(program)
+            registered.append(program)
             services.log.info("picker registered", metadata: ["client": "\(client)"])
-            if all.count == 1 { services.publisher.publish(.pickerAvailability) }
+            if registered.count == 1 { services.publisher.publish(.pickerAvailability) }
         }
         changed()
     }
 
     func unregister(_ client: ClientID) {
-        guard let index = all.firstIndex(where: { $0.client == client }) else { return }
-        all.remove(at: index)
+        guard let index = registered.firstIndex(where: { $0.client == client }) else { return }
+        registered.remove(at: index)
         leases[client] = nil
         services.log.info("picker unregistered", metadata: ["client": "\(client)"])
-        onGone(client)
-        if all.isEmpty { services.publisher.publish(.pickerAvailability) }
+        if registered.isEmpty { services.publisher.publish(.pickerAvailability) }
         changed()
     }
 
     private func changed() {
         watchLeases()
+        onChange()
         publish()
     }
 
@@ -97,7 +103,7 @@ final class PickerRegistry {
             guard let self else { return }
             self.leaseTimer = nil
             let now = self.services.clock.uptime
-            for program in self.all where self.leases[program.client].map({ $0.end <= now }) == true {
+            for program in self.registered where self.leases[program.client].map({ $0.end <= now }) == true {
                 self.services.log.notice("picker program does not respond", metadata: ["client": "\(program.client)"])
                 self.unregister(program.client)
             }
