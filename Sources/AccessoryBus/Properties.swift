@@ -81,6 +81,10 @@ public struct AccessoryProperties: WireRecord {
     public var battery = -1
     /// Reasons, for people, why granted apps cannot use it.
     public var problems: [String] = []
+    /// The name that the accessory gives itself; empty when unknown.
+    public var advertisedName = ""
+    /// `ImageData` returns a product image.
+    public var hasImage = false
 
     public init() {}
     public static let recordName = "Accessory"
@@ -93,6 +97,7 @@ public struct AccessoryProperties: WireRecord {
         .init("Adapter", \.adapter, .text, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
         .init("Apps", \.apps, .texts, for: .admins), .init("Connected", \.isConnected, .truth, for: .admins),
         .init("Battery", \.battery, .int16, for: .admins), .init("Problems", \.problems, .texts, for: .admins, .never),
+        .init("AdvertisedName", \.advertisedName, .text, for: .admins), .init("HasImage", \.hasImage, .truth, for: .admins),
     ])
 
     /// The properties that the accessory and the grant have, without those of the radio's link and of other grants.
@@ -111,6 +116,7 @@ public struct AccessoryProperties: WireRecord {
         address = granted.accessory.address?.description ?? ""
         adapter = granted.accessory.adapter?.description ?? ""
         networkName = terms.ssid?.description ?? ""
+        hasImage = granted.accessory.image != nil
     }
 
     /// An accessory that is only discovered.

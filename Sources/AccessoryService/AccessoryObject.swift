@@ -31,6 +31,7 @@ final class AccessoryObject: ServiceObject {
         table.method("Rename", for: .admins, AccessoryObject.rename)
         table.method("Remove", for: .admins, AccessoryObject.remove)
         table.method("Unpair", for: .admins, AccessoryObject.unpair)
+        table.method("ImageData", for: .admins, AccessoryObject.imageData)
         var networks = MemberTable<AccessoryObject>(network)
         networks.properties { object, caller in
             var properties = NetworkProperties()
@@ -109,6 +110,11 @@ final class AccessoryObject: ServiceObject {
         }
     }
 
+    private func imageData(_ call: MethodCall) throws(BusError) {
+        guard let image = try requireAccessory().image else { throw .failed("it was set up without an image") }
+        call.reply(.bytes(image.bytes))
+    }
+
     private func unpair(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
         try mappingErrors { () throws(SetupError) in
@@ -121,5 +127,6 @@ extension AccessoryProperties {
     fileprivate mutating func update(_ link: RadioLink) {
         isConnected = link.isConnected
         battery = link.battery ?? -1
+        advertisedName = ShownName.marked(link.name ?? "")
     }
 }

@@ -150,7 +150,9 @@ public final class BlueZRadio: Radio {
     /// `Connected` and the percentage of org.bluez.Battery1, as they were read last: an idle radio follows neither.
     public func link(with peer: BluetoothPeer) -> RadioLink {
         var link = RadioLink()
-        guard let device = devices.device(for: peer), device.advertisement.isConnected else { return link }
+        guard let device = devices.device(for: peer) else { return link }
+        link.name = device.advertisement.localName
+        guard device.advertisement.isConnected else { return link }
         link.isConnected = true
         link.battery = device.battery
         return link

@@ -6,6 +6,7 @@ export const PROPERTIES = {
     Accessory: {
         Adapter: ["text"],
         Address: ["text"],
+        AdvertisedName: ["text"],
         Apps: ["texts"],
         Battery: ["number", -1],
         BluetoothIdentifier: ["text"],
@@ -14,6 +15,7 @@ export const PROPERTIES = {
         Descriptor: ["dictionary"],
         Device: ["text"],
         DisplayName: ["text"],
+        HasImage: ["truth"],
         NetworkName: ["text"],
         Problems: ["texts"],
         Ssid: ["bytes"],
@@ -190,6 +192,7 @@ export const METHODS = {
     "Accessory.Rename": "s",
     "Accessory.Remove": "",
     "Accessory.Unpair": "",
+    "Accessory.ImageData": "",
     "Admin.GetAudit": "a{sv}",
     "Admin.Explain": "a{sv}",
     "Admin.ExplainAccess": "so",

@@ -7,6 +7,7 @@ import signal
 import dbus
 
 from harness.clients import Client, Identity
+from harness.images import PRODUCT
 from harness.names import (
     ACCESSORY, ADMIN, ADMIN_PATH, APP, BLUE, BUS_ERROR, MANAGER, PICKER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
 from harness.pickers import PickerProgram
@@ -233,6 +234,24 @@ class Programs(AdminTest):
         [path] = wait(lambda: self.world.admin.paths("picker"), what="the run", also_every=0.05)
         self.assertEqual(str(self.world.admin.get(path, PICKER, "Program")), "")
         self.assertEqual(list(self.world.admin.get(ROOT, MANAGER, "Pickers")), [])
+
+
+class Looks(AdminTest):
+    """Picture and advertised name of an accessory that was set up."""
+
+    scenario = scenario(accessory("die"), accessory("plain", 2, BLUE))
+
+    def test_picture_and_name(self):
+        app, person = self.app(), self.picker()
+        die = self.add(app, person, "die", item("Pink Dice", productImage=PRODUCT))
+        plain = self.add(app, person, "plain", item("Blue Dice", BLUE))
+        admin = self.world.admin
+        self.assertEqual([bool(admin.get(each, ACCESSORY, "HasImage")) for each in (die, plain)], [True, False])
+        self.assertEqual(bytes(admin.call(die, ACCESSORY, "ImageData")), PRODUCT)
+        self.assertFails(BUS_ERROR + "Failed", admin.call, plain, ACCESSORY, "ImageData", says=["without an image"])
+        self.assertEqual(str(admin.get(die, ACCESSORY, "AdvertisedName")), "die")
+        self.world.restart_daemon()
+        self.assertEqual(bytes(admin.call(die, ACCESSORY, "ImageData")), PRODUCT)
 
 
 class Links(AdminTest):

@@ -76,8 +76,10 @@ private let rows: [Row] = [
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
             "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": admins,
             "Adapter": admins, "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins, "Problems": admins,
+            "AdvertisedName": admins, "HasImage": admins,
             "JoinNetwork": .only([.appWithGrant], others: .refused),
             "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins, "Unpair": admins,
+            "ImageData": admins,
         ]),
     Row(
         place: .accessory, interface: AccessoryBus.network, seenBy: [.appWithGrant, .admin],

@@ -142,7 +142,7 @@ class ShortageTest(APITest):
         self.shortage = self.world.shortage
 
     # Properties that come from the radio, not from the ledger.
-    OF_THE_RADIO = {"Device", "Connected", "Battery"}
+    OF_THE_RADIO = {"Device", "Connected", "Battery", "AdvertisedName"}
 
     def seen(self):
         """The visible state: objects with their properties, and bonds."""

@@ -111,6 +111,8 @@ public struct RadioLink: Hashable, Sendable {
     public var isConnected = false
     /// The device's battery level, percent; nil when unknown, and without a link.
     public var battery: Int?
+    /// The name that the device gives itself; nil when unknown.
+    public var name: String?
 
     /// No link.
     public init() {}
