@@ -230,6 +230,7 @@ lint: deps
 	Tests/Support/check-english
 	Tests/Support/check-imports
 	Tests/Support/check-licences
+	Tests/Support/check-page
 	Tests/Support/check-prose
 	Tests/Support/check-readme
 	Tests/Support/check-reasons
@@ -273,6 +274,7 @@ install-files:
 	install -D -m 644 Tests/Scenarios/dice.json -t $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	install -d $(DESTDIR)$(PAGEDIR)
 	install -m 644 $(addprefix Sources/cockpit/,manifest.json index.html *.js style.css) $(DESTDIR)$(PAGEDIR)
+	gzip -9nf $(DESTDIR)$(PAGEDIR)/*.js $(DESTDIR)$(PAGEDIR)/style.css
 	install -D -m 644 Sources/cockpit/$(METAINFO) -t $(DESTDIR)$(DATADIR)/metainfo
 	for page in .build/man/*; do install -D -m 644 $$page -t $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 	install -d $(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR)
