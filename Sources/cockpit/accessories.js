@@ -1,159 +1,344 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accessories of this machine, for admins: their state, the apps that may use them, and revoking.
+// The accessories of this machine, for admins: a list that can be searched, and for each its state, the apps that may
+// use it, and the ways to take access back.
 
-import { KeyedList, ask, badge, button, element, facts, freshID, message, setAttribute, setText } from "./dom.js";
-import { ago, moment, words } from "./text.js";
+import { KeyedList, ask, badge, button, element, facts, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
+import { Images, showImage } from "./images.js";
+import { Removals } from "./removals.js";
+import { ago, compare, moment, words } from "./text.js";
+import { visibility } from "./visibility.js";
 
 /** The interval of reading links and batteries, in milliseconds, while the section is visible. */
 const REFRESH = 15_000;
+/** Up to so many accessories, each shows all about itself; of more, the one that is opened. */
+const FEW = 8;
+/** The kinds of objects that are drawn. */
+const KINDS = ["Accessory", "Grant", "Network", "App", "Admin"];
+
+const FILTERS = {
+    "": () => true,
+    connected: ({ accessory, joined }) => accessory.Connected || joined !== "",
+    attention: ({ accessory, grants }) => accessory.State !== "authorized" || accessory.Problems.length > 0 || grants.some(each => !each.Enabled),
+};
+const ORDERS = {
+    name: (a, b) => compare(a.accessory.DisplayName, b.accessory.DisplayName) || compare(a.path, b.path),
+    used: (a, b) => b.used - a.used || ORDERS.name(a, b),
+    created: (a, b) => b.created - a.created || ORDERS.name(a, b),
+};
 
 export class Accessories {
     #bus;
     #objects;
+    #images;
+    #removals;
     #list;
     #empty = message(words.noAccessories(), words.noAccessoriesHint());
+    #none = message(words.nothingFits());
+    #search = element("input", { id: freshID(), type: "search", autocomplete: "off" });
+    #order = element("select", { id: freshID() });
+    #filter = element("select", { id: freshID() });
+    #total = element("p", { class: "note", role: "status" });
+    #tools;
+    #selection;
+    /** The paths of the selected ones; null while none can be selected. */
+    #selected = null;
+    #opened = new Set();
     #timer = null;
+    #drawn = "";
     element;
 
     constructor(bus, objects) {
         this.#bus = bus;
         this.#objects = objects;
+        this.#images = new Images(path => bus.call(path, "Accessory.ImageData").then(([data]) => data));
+        this.#images.addEventListener("loaded", () => this.#drawAgain());
+        this.#removals = new Removals(() => this.#drawAgain());
         const list = element("ul", { class: "cards" });
-        this.#list = new KeyedList(list, each => each.path, each => this.#make(each), (item, each) => item.update(each));
-        this.element = element("section", { "aria-label": words.title() }, list, this.#empty);
+        this.#list = new KeyedList(list, each => each.path, each => this.#make(each.path), (item, each) => item.update(each));
+        for (const [control, options] of [
+            [this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]],
+            [this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["attention", words.attentionOnly()]]],
+        ]) control.append(...options.map(([value, text]) => element("option", { value }, text)));
+        for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => this.#drawAgain());
+        const field = (text, control) => element("div", { class: "field" }, element("label", { for: control.id }, text), control);
+        this.#selection = this.#makeSelection();
+        this.#tools = element("div", {}, element("div", { class: "filters" }, field(words.search(), this.#search),
+            field(words.order(), this.#order), field(words.show(), this.#filter)), this.#selection.element, this.#total);
+        this.element = element("section", { "aria-label": words.title() }, this.#tools, list, this.#empty, this.#none);
     }
 
     shown() { this.#refresh(); }
     hidden() { clearTimeout(this.#timer); }
 
+    /** Draws where something has changed, or times have passed. */
     draw() {
-        const accessories = this.#objects.all("Accessory").sort((a, b) => a.DisplayName.localeCompare(b.DisplayName));
-        this.#list.draw(accessories);
-        this.#empty.hidden = accessories.length > 0;
+        const key = [...KINDS.map(each => this.#objects.version(each)), Math.floor(Date.now() / 60_000)].join();
+        if (key === this.#drawn) return;
+        this.#drawn = key;
+        const all = this.#read();
+        const text = this.#search.value.trim().toLocaleLowerCase();
+        const found = all.filter(each => FILTERS[this.#filter.value](each) && (!text || each.text.includes(text)));
+        found.sort(ORDERS[this.#order.value]);
+        this.#list.draw(found);
+        show(this.#tools, all.length > FEW || text !== "" || this.#filter.value !== "" || !!this.#selected);
+        show(this.#empty, all.length === 0);
+        show(this.#none, found.length === 0 && all.length > 0);
+        setText(this.#total, words.accessories(found.length));
+        this.#selection.update(found);
     }
 
-    /** Links and batteries are not signalled: the visible section reads them. */
+    #drawAgain() {
+        this.#drawn = "";
+        this.draw();
+    }
+
+    /** All accessories, each with everything that its card shows. */
+    #read() {
+        const grants = new Map();
+        for (const each of this.#objects.all("Grant")) grants.set(each.Accessory, [...grants.get(each.Accessory) ?? [], each]);
+        const accessories = this.#objects.all("Accessory");
+        const names = new Map();
+        for (const { DisplayName: shown } of accessories) names.set(shown, (names.get(shown) ?? 0) + 1);
+        return accessories.map(accessory => {
+            const { path } = accessory;
+            const own = (grants.get(path) ?? []).sort((a, b) => compare(a.App, b.App));
+            const apps = own.map(each => this.#objects.appName(each.App));
+            const label = names.get(accessory.DisplayName) > 1 ? words.oneOfMany(accessory) : accessory.DisplayName;
+            return {
+                path, accessory, grants: own, apps, label, joined: this.#objects.get(path, "Network")?.Interface ?? "",
+                used: Math.max(0, ...own.map(each => each.LastUsed)), created: Math.min(...own.map(each => each.Created || Infinity)),
+                text: [accessory.DisplayName, accessory.AdvertisedName, accessory.Address, accessory.NetworkName, ...apps].join("\n").toLocaleLowerCase(),
+                isOpen: this.#opened.has(path) || accessories.length <= FEW,
+            };
+        });
+    }
+
+    /** Links and batteries are signalled once the daemon has looked for them: it does while the section is visible. */
     async #refresh() {
         clearTimeout(this.#timer);
-        if (!document.hidden && this.#objects.isAdmin) {
-            await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
-            for (const { path } of this.#objects.all("Accessory")) await this.#objects.readAgain(path, "Accessory");
-        }
+        if (visibility.isVisible && this.#objects.isAdmin) await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
         clearTimeout(this.#timer);
         if (this.element.isConnected) this.#timer = setTimeout(() => this.#refresh(), REFRESH);
     }
 
-    #grants(path) {
-        return this.#objects.all("Grant").filter(each => each.Accessory === path).sort((a, b) => a.App.localeCompare(b.App));
-    }
-
     /** The adapter that has it, where that is a question: there are several, or it is not there. */
     #adapter(address) {
-        const adapters = this.#objects.get(ADMIN, "Admin")?.Adapters ?? [];
+        const adapters = this.#objects.admin.Adapters ?? [];
         const found = adapters.find(each => each.address === address);
         if (!address || found && adapters.length < 2) return null;
         if (!found) return words.adapterMissing(address);
         return found.powered ? found.name : words.adapterOff(found.name);
     }
 
-    #names(grants) { return grants.map(each => this.#objects.appName(each.App)); }
+    // MARK: One accessory
 
-    #make({ path }) {
-        const current = () => ({ path, ...this.#objects.get(path, "Accessory") });
+    #make(path) {
         const id = freshID();
-        const name = element("h2", { id });
+        const image = element("img", { alt: "", hidden: true });
+        const title = name("");
+        const other = element("p", { class: "note" });
         const badges = element("p", { class: "badges" });
-        const about = element("div", {});
-        const apps = element("ul", { class: "grants" });
-        const list = new KeyedList(apps, each => each.path, each => this.#makeGrant(each), (row, each) => row.update(each));
-        const rename = button(words.rename(), () => this.#rename(current()));
-        const remove = button(words.remove(), () => this.#remove(current()), "danger");
-        const item = element("li", {}, element("article", { class: "card", "aria-labelledby": id }, name, badges, about,
-            element("h3", {}, words.mayUse()), apps, element("div", { class: "actions" }, rename, remove)));
-        item.update = accessory => {
-            setText(name, accessory.DisplayName);
-            setAttribute(rename, "aria-label", words.renameOf(accessory.DisplayName));
-            setAttribute(remove, "aria-label", words.removeOf(accessory.DisplayName));
-            const grants = this.#grants(path);
-            const { Interface: joined = "" } = this.#objects.get(path, "Network") ?? {};
-            badges.replaceChildren(
-                badge(words.state(accessory.State), accessory.State === "authorized" ? "good" : "warning"),
-                ...(accessory.Address ? [badge(accessory.Connected ? words.connected() : words.notConnected(), accessory.Connected ? "good" : "")] : []),
-                ...(joined ? [badge(words.joined(joined), "good")] : []));
-            const used = Math.max(0, ...grants.map(each => each.LastUsed));
-            const created = Math.min(...grants.map(each => each.Created));
-            about.replaceChildren(facts([
-                [words.address(), accessory.Address],
-                [words.adapter(), this.#adapter(accessory.Adapter)],
-                [words.networkName(), accessory.NetworkName],
-                [words.battery(), accessory.Battery >= 0 ? words.percent(accessory.Battery) : null],
-                [words.lastUsed(), ago(used)],
-                [words.setUp(), Number.isFinite(created) && created > 0 ? moment(created) : null],
-            ]));
-            list.draw(grants);
+        const apps = element("p", { class: "note" });
+        const box = element("input", { type: "checkbox" });
+        box.addEventListener("change", () => {
+            if (box.checked) this.#selected?.add(path);
+            else this.#selected?.delete(path);
+            this.#drawAgain();
+        });
+        const open = button("", () => {
+            if (!this.#opened.delete(path)) this.#opened.add(path);
+            this.#drawAgain();
+        }, "opens");
+        const leaving = this.#removals.notice(path);
+        const card = element("article", { class: "card", "aria-labelledby": id }, element("div", { class: "summary" }, box,
+            element("span", { class: "picture", "aria-hidden": "true" }, image),
+            element("div", { class: "about" }, element("h2", { id }, title), other, badges, apps), open), leaving.element);
+        const item = element("li", {}, card);
+        let details = null;
+        let last = null;
+        item.update = each => {
+            const { accessory } = each;
+            if (accessory.HasImage) showImage(image, this.#images.address(path));
+            leaving.update();
+            const parts = [accessory, ...each.grants, ...each.apps, each.label, each.joined, each.isOpen, this.#selected?.has(path), this.#opened.size > 0,
+                this.#objects.admin.Adapters, Math.floor(Date.now() / 60_000)];
+            if (last && last.length === parts.length && parts.every((part, index) => part === last[index])) return;
+            last = parts;
+            setText(title, accessory.DisplayName);
+            setText(other, words.particulars(accessory));
+            badges.replaceChildren(...this.#badges(each));
+            setText(apps, each.isOpen ? "" : each.apps.join(", "));
+            box.hidden = !this.#selected;
+            box.checked = this.#selected?.has(path) ?? false;
+            setAttribute(box, "aria-label", words.selectOne(each.label));
+            open.hidden = each.isOpen && !this.#opened.has(path);
+            setText(open, each.isOpen ? words.less() : words.more());
+            setAttribute(open, "aria-expanded", String(each.isOpen));
+            setAttribute(open, "aria-label", words.detailsOf(each.label));
+            if (each.isOpen && !details) card.insertBefore((details = this.#makeDetails()).element, leaving.element);
+            if (!details) return;
+            details.element.hidden = !each.isOpen;
+            if (each.isOpen) details.update(each);
         };
         return item;
     }
 
-    #makeGrant({ path, App: app, Accessory: accessory }) {
-        const accessoryName = () => this.#objects.get(accessory, "Accessory")?.DisplayName ?? "";
-        const name = element("span", { class: "name" });
+    #badges({ accessory, joined, grants }) {
+        const isOff = grants.length > 0 && grants.every(each => !each.Enabled);
+        return [
+            isOff ? badge(words.switchedOff()) : badge(words.state(accessory.State), accessory.State === "authorized" ? "good" : "warning"),
+            accessory.Address ? badge(accessory.Connected ? words.connected() : words.notConnected(), accessory.Connected ? "good" : "") : null,
+            joined ? badge(words.joined(joined), "good") : null,
+        ].filter(each => each);
+    }
+
+    #makeDetails() {
+        const about = facts();
+        const apps = element("ul", { class: "grants" });
+        const problems = element("ul", { class: "problems" });
+        const list = new KeyedList(apps, each => each.path, each => this.#makeGrant(each), (row, each) => row.update(each));
+        let shown = null;
+        const rename = button(words.rename(), () => this.#rename(shown));
+        const remove = button(words.remove(), () => this.#remove(shown), "danger");
+        const made = element("div", {}, about.element, problems, element("h3", {}, words.mayUse()), apps, element("div", { class: "actions" }, rename, remove));
+        const update = each => {
+            shown = each;
+            const { accessory } = each;
+            setAttribute(rename, "aria-label", words.renameOf(each.label));
+            setAttribute(remove, "aria-label", words.removeOf(each.label));
+            about.update([
+                [words.address(), accessory.Address, "address"],
+                [words.adapter(), this.#adapter(accessory.Adapter)],
+                [words.networkName(), accessory.NetworkName],
+                [words.battery(), accessory.Battery >= 0 ? words.percent(accessory.Battery) : null],
+                [words.lastUsed(), ago(each.used)],
+                [words.setUp(), Number.isFinite(each.created) ? moment(each.created) : null],
+            ]);
+            problems.replaceChildren(...accessory.Problems.map(problem => element("li", { lang: "en" }, problem)));
+            problems.hidden = accessory.Problems.length === 0;
+            list.draw(each.grants.map(grant => ({ ...grant, label: each.label })));
+        };
+        return { element: made, update };
+    }
+
+    #makeGrant({ path }) {
+        const app = name("");
         const note = element("span", { class: "note" });
         const toggle = element("input", { type: "checkbox", role: "switch" });
         const failure = element("p", { class: "failure", role: "alert", hidden: true });
+        // Disabled, it would lose the focus.
+        let isBusy = false;
         toggle.addEventListener("change", async () => {
+            if (isBusy) return;
+            isBusy = true;
             failure.hidden = true;
-            toggle.disabled = true;
             try {
                 await this.#bus.set(path, "Grant", "Enabled", cockpit.variant("b", toggle.checked));
             } catch (error) {
-                failure.textContent = words.error(error);
+                setText(failure, words.error(error));
                 failure.hidden = false;
             }
-            toggle.disabled = false;
+            isBusy = false;
             toggle.checked = this.#objects.get(path, "Grant")?.Enabled ?? false;
         });
-        const revoke = button(words.revoke(), () => this.#revoke(path, app, accessory));
-        const row = element("li", {}, element("label", {}, toggle, name), note, revoke, failure);
+        let shown = null;
+        const revoke = button(words.revoke(), () => this.#revoke(shown));
+        const row = element("li", {}, element("label", {}, toggle, element("span", { class: "name" }, app)), note, revoke, failure);
         row.update = grant => {
-            const shown = this.#objects.appName(app);
-            setText(name, shown);
-            setText(note, grant.Enabled ? "" : words.switchedOff());
-            setAttribute(toggle, "aria-label", words.switchFor(shown, accessoryName()));
-            setAttribute(revoke, "aria-label", words.revokeOf(shown, accessoryName()));
-            if (!toggle.disabled) toggle.checked = grant.Enabled;
+            shown = grant;
+            const name = this.#objects.appName(grant.App);
+            setText(app, name);
+            setText(note, grant.Enabled ? words.opens() : words.switchedOff());
+            setAttribute(toggle, "aria-label", words.switchFor(name, grant.label));
+            setAttribute(revoke, "aria-label", words.revokeOf(name, grant.label));
+            if (!isBusy) toggle.checked = grant.Enabled;
         };
         return row;
     }
 
-    #rename(accessory) {
+    // MARK: Changes
+
+    #rename({ path, accessory, label }) {
         const id = freshID();
         const field = element("input", { id, type: "text", value: accessory.DisplayName, maxlength: "256", required: true, autocomplete: "off" });
         ask({
-            title: words.renameOf(accessory.DisplayName), action: words.saveName(),
+            title: words.renameOf(label), action: words.saveName(),
             content: [element("label", { for: id }, words.newName()), field, element("p", { class: "hint" }, words.renameHint())],
-            run: () => this.#bus.call(accessory.path, "Accessory.Rename", field.value),
+            run: () => this.#bus.call(path, "Accessory.Rename", field.value),
         });
         field.select();
     }
 
-    #revoke(path, app, accessory) {
-        const others = this.#grants(accessory).filter(each => each.path !== path);
-        const name = this.#objects.get(accessory, "Accessory")?.DisplayName ?? "";
+    #revoke({ path, App: app, Accessory: accessory, label }) {
+        const others = this.#objects.all("Grant").filter(each => each.Accessory === accessory && each.path !== path);
+        const names = others.map(each => this.#objects.appName(each.App));
         ask({
-            title: words.revokeTitle(this.#objects.appName(app), name), action: words.revoke(), kind: "danger",
-            content: [element("p", {}, others.length > 0 ? words.revokeOther(this.#names(others)) : words.revokeLast())],
+            title: words.revokeTitle(this.#objects.appName(app), label), action: words.revoke(), kind: "danger",
+            content: [element("p", {}, names.length > 0 ? words.revokeOther(names) : words.revokeLast())],
             run: () => this.#bus.call(path, "Grant.Revoke"),
         });
     }
 
-    #remove({ path, DisplayName: name }) {
-        const apps = this.#names(this.#grants(path));
+    #remove({ path, apps, label }) {
         ask({
-            title: words.removeTitle(name), action: words.remove(), kind: "danger",
+            title: words.removeTitle(label), action: words.remove(), kind: "danger",
             content: [element("p", {}, words.removeHint()), apps.length > 0 ? element("p", {}, words.removeApps(apps)) : ""],
-            run: () => this.#bus.call(path, "Accessory.Remove"),
+            run: () => this.#removeLater(path),
+        });
+    }
+
+    #removeLater(path) { this.#removals.begin(path, () => this.#bus.call(path, "Accessory.Remove")); }
+
+    // MARK: Several
+
+    /** Selecting several, to remove them or to revoke one app's access to them. */
+    #makeSelection() {
+        const begin = button(words.select(), () => { this.#selected = new Set(); this.#drawAgain(); });
+        const end = button(words.cancel(), () => { this.#selected = null; this.#drawAgain(); });
+        let shown = [];
+        const all = button(words.selectAll(), () => { for (const each of shown) this.#selected.add(each.path); this.#drawAgain(); });
+        const revoke = button("", () => this.#revokeSeveral(this.#chosen(shown)), "danger");
+        const remove = button("", () => this.#removeSeveral(this.#chosen(shown)), "danger");
+        const made = element("div", { class: "actions" }, begin, all, revoke, remove, end);
+        const update = found => {
+            shown = found;
+            const count = this.#chosen(found).length;
+            show(begin, !this.#selected);
+            for (const each of [end, all, revoke, remove]) show(each, !!this.#selected);
+            for (const each of [revoke, remove]) if (each.disabled !== (count === 0)) each.disabled = count === 0;
+            setText(revoke, words.revokeSelected(count));
+            setText(remove, words.removeSelected(count));
+        };
+        return { element: made, update };
+    }
+
+    #chosen(shown) { return shown.filter(each => this.#selected?.has(each.path)); }
+
+    #removeSeveral(chosen) {
+        ask({
+            title: words.removeSeveral(chosen.length), action: words.remove(), kind: "danger",
+            content: [element("p", {}, words.removeHint()), element("ul", { class: "plain" }, ...chosen.map(each => element("li", {}, name(each.label))))],
+            run: () => {
+                this.#selected = null;
+                for (const each of chosen) this.#removeLater(each.path);
+            },
+        });
+    }
+
+    #revokeSeveral(chosen) {
+        const grants = chosen.flatMap(each => each.grants);
+        const apps = [...new Set(grants.map(each => each.App))].sort(compare);
+        const id = freshID();
+        const app = element("select", { id }, ...apps.map(each => element("option", { value: each }, this.#objects.appName(each))));
+        ask({
+            title: words.revokeSeveral(chosen.length), action: words.revoke(), kind: "danger",
+            content: [element("label", { for: id }, words.whichApp()), app, element("p", {}, words.revokeSeveralHint())],
+            run: async () => {
+                for (const each of grants) if (each.App === app.value) await this.#bus.call(each.path, "Grant.Revoke");
+                this.#selected = null;
+                this.#drawAgain();
+            },
         });
     }
 }

@@ -10,7 +10,10 @@ import { moment, words } from "./text.js";
 const KEPT = 2000;
 /** Lines that are shown at first, and with each "more". */
 const SHOWN = 100;
-const CHANGES = new Set(["granted", "authorized", "updated", "revoked", "disabled", "enabled", "renamed", "storeReplaced"]);
+/** Events that give access, and those that take it away. */
+const GIVEN = new Set(["granted", "authorized", "updated", "enabled"]);
+const TAKEN = new Set(["revoked", "disabled", "unpaired", "storeReplaced"]);
+const CHANGES = new Set([...GIVEN, ...TAKEN, "renamed"]);
 
 export class Activity {
     #bus;
@@ -142,7 +145,7 @@ export class Activity {
     }
 
     #line(entry) {
-        const kind = CHANGES.has(entry.event) ? "good" : entry.event === "refused" ? "danger" : "";
+        const kind = GIVEN.has(entry.event) ? "good" : TAKEN.has(entry.event) ? "warning" : entry.event === "refused" ? "danger" : "";
         return element("li", {}, element("p", { class: "what" }, badge(words.event(entry.event), kind), " ",
             [entry.app && this.#objects.appName(entry.app), this.#accessory(entry)].filter(each => each).join(" → ")),
         entry.why ? element("p", {}, entry.why) : null,

@@ -5,10 +5,22 @@
 import { KeyedList, badge, element, facts, freshID, message, setText } from "./dom.js";
 import { words } from "./text.js";
 
+/** A manifest as /etc/accessory-setup/apps/com.example.dice.conf. */
+const SAMPLE = `[Application]
+Id=com.example.dice
+Name=Dice
+Executable=/usr/bin/dice
+
+[AccessorySetup]
+Supports=Bluetooth;
+BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;`;
+
 export class Apps {
     #objects;
     #list;
-    #empty = message(words.noApps(), words.noAppsHint(), element("code", {}, "/etc/accessory-setup/apps"));
+    #empty = message(words.noApps(), words.noAppsHint(), element("code", {}, "/etc/accessory-setup/apps"),
+        element("p", {}, words.sample()), element("pre", {}, element("code", {}, SAMPLE)), element("p", {}, words.sampleHint()),
+        element("code", {}, "man accessorysetupd"));
     element;
 
     constructor(objects) {
@@ -30,9 +42,9 @@ export class Apps {
         const identifier = element("p", { class: "note" });
         const badges = element("p", { class: "badges" });
         const problems = element("ul", { class: "problems" });
-        const about = element("div", {});
+        const about = facts();
         const why = element("a", { class: "button" }, words.why());
-        const item = element("li", {}, element("article", { class: "card", "aria-labelledby": id }, name, identifier, badges, problems, about,
+        const item = element("li", {}, element("article", { class: "card", "aria-labelledby": id }, name, identifier, badges, problems, about.element,
             element("div", { class: "actions" }, why)));
         item.update = app => {
             setText(name, app.Name || app.Id);
@@ -46,11 +58,11 @@ export class Apps {
             problems.hidden = app.Problems.length === 0;
             const names = this.#objects.all("Grant").filter(each => each.App === app.Id)
                 .map(each => this.#objects.get(each.Accessory, "Accessory")?.DisplayName).filter(each => each);
-            about.replaceChildren(facts([
+            about.update([
                 [words.manifest(), app.Source],
                 ...Object.entries(app.Manifest ?? {}).map(([key, values]) => [words.manifestKey(key), values.join(", ")]),
                 [words.appsAccessories(), names.length > 0 ? names.join(", ") : words.none()],
-            ]));
+            ]);
             why.hidden = app.Problems.length > 0;
             why.href = `#/apps/${encodeURIComponent(app.Id)}`;
             why.setAttribute("aria-label", `${words.why()} ${app.Name || app.Id}`);

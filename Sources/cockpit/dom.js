@@ -2,6 +2,7 @@
 // Builds the document. External data becomes text nodes and attributes, never HTML; unchanged content keeps its
 // elements, and with them focus and touches.
 
+import { guard } from "./guard.js";
 import { words } from "./text.js";
 
 /** An element: `attributes` with `on…` for listeners, then text and nodes as children; null children are left out. */
@@ -27,6 +28,11 @@ export function setAttribute(node, name, value) {
     else if (node.getAttribute(name) !== value) node.setAttribute(name, value);
 }
 
+/** Shows or hides an element, where it is not so already: a browser counts each assignment as a change. */
+export function show(node, isShown) {
+    if (node.hidden === isShown) node.hidden = !isShown;
+}
+
 /**
  * A list whose items keep their elements: `make(item)` for a new one, `update(element, item)` for each. The order of
  * elements follows that of items.
@@ -34,13 +40,17 @@ export function setAttribute(node, name, value) {
 export class KeyedList {
     #elements = new Map();
 
+    /** @param {(element: any, item: any) => void} update */
     constructor(container, keyOf, make, update = () => {}) {
-        Object.assign(this, { container, keyOf, make, update });
+        this.container = container;
+        this.keyOf = keyOf;
+        this.make = make;
+        this.update = update;
     }
 
     draw(items) {
         const keys = new Set(items.map(this.keyOf));
-        for (const [key, made] of this.#elements) if (!keys.has(key)) { made.remove(); this.#elements.delete(key); }
+        for (const [key, made] of this.#elements) if (!keys.has(key)) { this.#remove(made); this.#elements.delete(key); }
         let place = this.container.firstElementChild;
         for (const item of items) {
             const key = this.keyOf(item);
@@ -54,11 +64,27 @@ export class KeyedList {
             this.update(made, item);
         }
     }
+
+    /** The focus of an item that is removed goes to its neighbour, rather than to the beginning of the page. */
+    #remove(made) {
+        const hadFocus = made.contains(document.activeElement);
+        const neighbour = made.nextElementSibling ?? made.previousElementSibling;
+        made.remove();
+        if (hadFocus) (neighbour?.querySelector("button:not([hidden]), input:not([hidden]), a") ?? document.querySelector("main"))?.focus();
+    }
 }
 
 /** A button that runs `press`, and is disabled meanwhile. */
 export function button(text, press, kind = "", attributes = {}) {
-    const made = element("button", { type: "button", class: kind, ...attributes }, text);
+    return pressing(element("button", { type: "button", class: kind, ...attributes }, text), press);
+}
+
+/** A button that consents or destroys: see guard.js. */
+export function guardedButton(text, press, kind = "") {
+    return pressing(guard(element("button", { type: "button", class: kind }, text)), press);
+}
+
+function pressing(made, press) {
     made.addEventListener("click", async () => {
         if (made.getAttribute("aria-disabled") === "true") return;
         made.setAttribute("aria-disabled", "true");
@@ -67,19 +93,31 @@ export function button(text, press, kind = "", attributes = {}) {
     return made;
 }
 
+/** A name of a person, an app or an accessory, in its own direction. */
+export function name(text) {
+    return element("bdi", {}, text);
+}
+
+/** An address, which runs from left to right in every language. */
+export function ltr(text) {
+    return element("bdi", { class: "ltr" }, text);
+}
+
 /** A label in a coloured box: `kind` is "", "good", "warning" or "danger". */
 export function badge(text, kind = "") {
     return element("span", { class: `badge ${kind}` }, text);
 }
 
-/** Pairs of a term and its description; pairs without a description are left out. */
-export function facts(pairs) {
+/**
+ * Pairs of a term and its description, with `update(pairs)`; pairs without a description are left out. A description that
+ * stays the same keeps its text, which a person may have selected.
+ */
+export function facts() {
     const list = element("dl", { class: "facts" });
-    for (const [term, value] of pairs) {
-        if (value == null || value === "") continue;
-        list.append(element("div", {}, element("dt", {}, term), element("dd", {}, value)));
-    }
-    return list;
+    const rows = new KeyedList(list, ([term]) => term, ([term, , kind]) => element("div", {}, element("dt", {}, term),
+        element("dd", {}, kind === "address" ? ltr("") : name(""))),
+    (row, [, value]) => setText(row.lastChild.firstChild, value));
+    return { element: list, update: pairs => rows.draw(pairs.filter(([, value]) => value != null && value !== "")) };
 }
 
 /** A message in the place of an empty list. */
@@ -97,7 +135,7 @@ export function freshID() {
 
 /**
  * Asks for confirmation in a dialog: `content` are its nodes, `run` performs the action. A failure appears in the dialog,
- * which stays open.
+ * which stays open. One that destroys (`kind` "danger") is guarded, and opens on "cancel".
  */
 export function ask({ title, content, action, kind = "primary", run }) {
     const failure = element("p", { role: "alert", class: "failure", hidden: true });
@@ -112,9 +150,11 @@ export function ask({ title, content, action, kind = "primary", run }) {
             failure.hidden = false;
         }
     };
+    const isDanger = kind === "danger";
     const go = element("button", { type: "submit", class: kind }, action);
+    if (isDanger) guard(go);
     const form = element("form", { class: "sheet-content" }, element("h2", { id }, title), ...content, failure,
-        element("div", { class: "actions" }, go, button(words.cancel(), () => dialog.close())));
+        element("div", { class: "actions" }, go, button(words.cancel(), () => dialog.close(), "", { autofocus: isDanger })));
     form.addEventListener("submit", async event => {
         event.preventDefault();
         if (go.disabled) return;

@@ -75,7 +75,7 @@ export class Explain {
 
     draw() {
         // This section is about devices that are not offered.
-        const heard = [...this.#heard.values()].sort((a, b) => isOffered(a) - isOffered(b));
+        const heard = [...this.#heard.values()].sort((a, b) => Number(isOffered(a)) - Number(isOffered(b)));
         setText(this.#title, words.whyTitle(this.#objects.appName(this.#app)));
         setText(this.#toggle, this.#round > 0 ? words.whyStop() : words.whyStart());
         setText(this.#status, this.#round === 0 ? words.whyStopped() : heard.length > 0 ? words.whyLooking() : `${words.whyLooking()}. ${words.whyNothing()}`);

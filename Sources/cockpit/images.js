@@ -51,6 +51,14 @@ export class Images extends EventTarget {
     }
 }
 
+/** Shows an image in <img> once it has an address. */
+export function showImage(image, address) {
+    if (address && image.src !== address) {
+        image.src = address;
+        image.hidden = false;
+    }
+}
+
 /** By the first bytes; null for another format. */
 function imageType(text) {
     const start = atob(text.slice(0, 64));

@@ -5,16 +5,22 @@ import "./theme.js";
 import { Accessories } from "./accessories.js";
 import { Activity } from "./activity.js";
 import { Apps } from "./apps.js";
-import { Bus } from "./bus.js";
 import { button, element, message, setAttribute, setText } from "./dom.js";
 import { Explain } from "./explain.js";
 import { Objects } from "./objects.js";
 import { Picker } from "./picker.js";
 import { PickerSheet } from "./picker-sheet.js";
 import { Policy } from "./policy.js";
-import { words } from "./text.js";
+import { browser, bus, first } from "./registration.js";
+import { askPermission, mayAsk, notify } from "./notify.js";
+import { applyLanguage, words } from "./text.js";
+import { visibility } from "./visibility.js";
 
-const SECTIONS = [["", words.title], ["apps", words.apps], ["activity", words.activity], ["policy", words.policy]];
+const SECTIONS = { "": words.title, apps: words.apps, activity: words.activity, policy: words.policy };
+
+/** For each adapter by name. rfkill, which not every machine has, lifts a block; bluetoothd gives power. */
+const SWITCH_ON = `rfkill unblock bluetooth 2>/dev/null
+for name; do busctl set-property org.bluez "/org/bluez/$name" org.bluez.Adapter1 Powered b true || exit; done`;
 
 class Page {
     #bus;
@@ -42,15 +48,15 @@ class Page {
             "": new Accessories(bus, this.#objects), apps: new Apps(this.#objects),
             activity: new Activity(bus, this.#objects), policy: new Policy(this.#objects),
         };
-        for (const [path, text] of SECTIONS) this.#nav.append(element("a", { href: `#/${path}` }, text()));
+        for (const [path, text] of Object.entries(SECTIONS)) this.#nav.append(element("a", { href: `#/${path}` }, text()));
         const page = document.getElementById("page");
-        document.documentElement.lang = cockpit.language?.replace("_", "-") ?? "en";
+        applyLanguage();
         document.title = words.title();
-        page.append(element("header", {}, element("h1", {}, words.title()), this.#nav), this.#banner, this.#main);
+        page.replaceChildren(element("header", {}, element("h1", {}, words.title()), this.#nav), this.#banner, this.#main);
         cockpit.addEventListener("locationchanged", () => this.#schedule());
         for (const each of [this.#objects, this.#picker]) each.addEventListener("changed", () => this.#schedule());
         this.#picker.addEventListener("changed", () => this.#announce());
-        document.addEventListener("visibilitychange", () => { if (!document.hidden) this.#wake(); });
+        visibility.addEventListener("changed", () => this.#visibilityChanged());
     }
 
     #user = null;
@@ -65,28 +71,40 @@ class Page {
         this.#announced = text;
         document.title = text ?? words.title();
         cockpit.transport.control("notify", { page_status: text ? { type: "info", title: text } : null });
+        if (text) this.#notification = notify(text);
+        else this.#notification?.close();
     }
 
-    /** The page is visible again: renews the registration and the current section. */
-    #wake() {
+    #notification = null;
+
+    /** Out of view the page stands by; back in view it is registered like others, and reads properties that are not signalled. */
+    #visibilityChanged() {
         if (this.#picker.state === "registered") this.#picker.register(this.#label);
+        if (!visibility.isVisible) return;
+        this.#notification?.close();
         this.#current?.shown?.();
     }
 
+    /** This page's name at the daemon, for people: the user's, once it is known, and the browser's. */
     #label = "";
 
-    /** Starts, also whenever the daemon has returned. */
+    /** Begins, and again whenever the daemon has come back. All questions are under way at once. */
     async start() {
-        this.#user = await cockpit.user().catch(() => null);
-        const label = this.#label = words.label(this.#user?.full_name || this.#user?.name || "?", browser());
+        this.#label = browser();
         let wasReady = false;
         this.#objects.addEventListener("changed", () => {
             const isReady = this.#objects.state === "ready";
-            if (isReady && !wasReady) this.#picker.register(label);
+            if (isReady && !wasReady && this.#picker.state !== "registered") this.#picker.register(this.#label);
             if (!isReady && wasReady) this.#picker.forget();
             wasReady = isReady;
         });
-        await this.#objects.load();
+        const registered = this.#picker.register(this.#label, first);
+        cockpit.user().then(user => {
+            this.#user = user;
+            this.#label = words.label(user.full_name || user.name, browser());
+            if (this.#picker.state === "registered") this.#picker.register(this.#label);
+        }, () => {});
+        await Promise.all([this.#objects.load(), registered]);
         document.getElementById("page").removeAttribute("aria-busy");
     }
 
@@ -101,7 +119,7 @@ class Page {
         this.#drawBanner();
         const state = this.#objects.state !== "ready" ? this.#objects.state : this.#objects.isAdmin ? "admin" : "limited";
         this.#nav.hidden = state !== "admin";
-        for (const [index, [path]] of SECTIONS.entries()) {
+        for (const [index, path] of Object.keys(SECTIONS).entries()) {
             setAttribute(this.#nav.children[index], "aria-current", path === section ? "page" : null);
         }
         const key = `${state} ${section} ${detail ?? ""}`;
@@ -129,7 +147,22 @@ class Page {
         }
     }
 
-    /** Whether this page shows pickers, as a message. */
+    /** Switches adapters on that are off or blocked, for admins. */
+    #bluetoothHelp(state) {
+        if (state !== "off" || !this.#objects.isAdmin) return element("p", {}, words.noRadioHint(state));
+        const failure = element("p", { class: "failure", role: "alert" });
+        return element("div", {}, button(words.switchOn(), async () => {
+            setText(failure, "");
+            try {
+                await cockpit.spawn(["sh", "-c", SWITCH_ON, "sh", ...(this.#objects.admin.Adapters ?? []).map(each => each.name)],
+                    { superuser: "try", err: "message" });
+            } catch (error) {
+                setText(failure, words.error(error));
+            }
+        }, "primary"), failure);
+    }
+
+    /** Whether apps that ask are shown here. */
     #drawBanner() {
         const { state, shownElsewhere, run, problem } = this.#picker;
         const { Bluetooth: bluetooth } = this.#objects.manager;
@@ -156,25 +189,16 @@ class Page {
             say("", ...(asking ? [element("strong", {}, words.busyElsewhere(asking.AppName, who)), element("p", {}, words.elsewhere(who))]
                 : [element("p", {}, words.elsewhere(who))]));
         } else if (bluetooth && bluetooth !== "ready") {
-            say("warning", element("strong", {}, words.noRadio(bluetooth)), element("p", {}, words.ready()));
+            say("warning", element("strong", {}, words.noRadio(bluetooth)), this.#bluetoothHelp(bluetooth));
+        } else if (state === "starting") {
+            say("", element("p", {}, words.starting()));
         } else {
-            say("good", element("p", {}, words.ready()));
+            say("good", element("p", {}, words.ready()), ...(mayAsk() ? [button(words.notifyMe(), async () => { await askPermission(); this.#schedule(); })] : []));
         }
     }
 }
 
-/** The browser's name for people, if known. */
-function browser() {
-    const agent = navigator.userAgent;
-    const name = [[/Firefox\//, "Firefox"], [/Edg\//, "Edge"], [/SamsungBrowser\//, "Samsung Internet"], [/Chrom(e|ium)\//, "Chrome"],
-        [/Safari\//, "Safari"]].find(([pattern]) => pattern.test(agent))?.[1] ?? "?";
-    const system = [[/Android/, "Android"], [/iPhone/, "iPhone"], [/iPad/, "iPad"], [/Windows/, "Windows"], [/Mac OS/, "macOS"],
-        [/Linux/, "Linux"]].find(([pattern]) => pattern.test(agent))?.[1];
-    return system ? `${name}, ${system}` : name;
-}
-
-const page = new Page(await Bus.open());
-await page.start();
+new Page(bus).start();
 
 // Cockpit's switch for administrative access: the page reloads as another user.
 const permission = cockpit.permission({ admin: true });

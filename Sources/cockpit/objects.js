@@ -13,6 +13,8 @@ export class Objects extends EventTarget {
     #heard = null;
     /** For each reading of one object in progress, the signals about the object since its beginning. */
     #readings = new Set();
+    #versions = new Map();
+    #appNames = { version: -1, names: new Map() };
     state = "starting";
     /** Whether the daemon treats this page's user as an admin. */
     isAdmin = false;
@@ -25,7 +27,11 @@ export class Objects extends EventTarget {
             removed: (path, names) => this.#hear(() => this.#remove(path, names)),
             changed: (path, name, values, gone) => this.#hear(() => this.#told(path, name, values, gone)),
         });
-        bus.addEventListener("owner", event => event.detail ? this.load() : this.#lose("absent"));
+        bus.addEventListener("owner", event => {
+            if (!event.detail) this.#lose("absent");
+            // The first reading is under way before the connection says that the daemon is there.
+            else if (this.state !== "starting" || !this.#heard) this.load();
+        });
         bus.addEventListener("close", () => this.#lose("lost"));
     }
 
@@ -36,16 +42,18 @@ export class Objects extends EventTarget {
         // same.
         const heard = this.#heard = [];
         try {
-            const objects = new Map((await this.#bus.objects()).map(([path, interfaces]) => [path, shapedAll(interfaces)]));
-            objects.set(ROOT, shapedAll({ Manager: await this.#bus.properties(ROOT, "Manager") }));
-            const isAdmin = await this.#bus.properties(ADMIN, "Admin").then(
-                values => { objects.set(ADMIN, shapedAll({ Admin: values })); return true; },
-                error => { if (errorName(error) === "UnknownObject") return false; throw error; });
+            const [all, manager, admin] = await Promise.all([
+                this.#bus.objects(), this.#bus.properties(ROOT, "Manager"),
+                this.#bus.properties(ADMIN, "Admin").catch(error => { if (errorName(error) === "UnknownObject") return null; throw error; }),
+            ]);
+            const objects = new Map(all.map(([path, interfaces]) => [path, shapedAll(path, interfaces)]));
+            objects.set(ROOT, shapedAll(ROOT, { Manager: manager }));
+            if (admin) objects.set(ADMIN, shapedAll(ADMIN, { Admin: admin }));
             // The daemon went away in the meantime, or another has started.
             if (this.#heard !== heard) return;
             this.#heard = null;
-            this.isAdmin = isAdmin;
-            this.#all = objects;
+            this.isAdmin = admin !== null;
+            this.#replace(objects);
             this.state = "ready";
             for (const each of heard) each();
         } catch (error) {
@@ -80,23 +88,38 @@ export class Objects extends EventTarget {
         return this.#all.get(path)?.[name] ?? null;
     }
 
-    /** All objects with an interface: their properties with the path. */
+    /** All objects with an interface: their properties with the path. The same values stay the same object. */
     all(name) {
         const found = [];
-        for (const [path, interfaces] of this.#all) if (interfaces[name]) found.push({ ...interfaces[name], path });
+        for (const interfaces of this.#all.values()) if (interfaces[name]) found.push(interfaces[name]);
         return found;
     }
+
+    /** A number that changes whenever an object with this interface does. */
+    version(name) { return this.#versions.get(name) ?? 0; }
 
     get manager() { return this.get(ROOT, "Manager") ?? {}; }
     get admin() { return this.get(ADMIN, "Admin") ?? {}; }
 
     /** The app's name for people, if it has a manifest that can be read. */
     appName(id) {
-        return this.all("App").find(each => each.Id === id)?.Name || id;
+        if (this.#appNames.version !== this.version("App")) {
+            this.#appNames = { version: this.version("App"), names: new Map(this.all("App").map(each => [each.Id, each.Name])) };
+        }
+        return this.#appNames.names.get(id) || id;
     }
 
+    #replace(objects) {
+        const names = [...this.#all.values(), ...objects.values()].flatMap(Object.keys);
+        this.#all = objects;
+        this.#touch(new Set(names));
+    }
+
+    #touch(names) { for (const each of names) this.#versions.set(each, this.version(each) + 1); }
+
     #merge(path, interfaces) {
-        this.#all.set(path, { ...this.#all.get(path), ...shapedAll(interfaces) });
+        this.#all.set(path, { ...this.#all.get(path), ...shapedAll(path, interfaces) });
+        this.#touch(Object.keys(interfaces));
         this.#tell();
     }
 
@@ -104,6 +127,7 @@ export class Objects extends EventTarget {
         const interfaces = this.#all.get(path);
         if (!interfaces) return;
         for (const name of names) delete interfaces[name];
+        this.#touch(names);
         if (Object.keys(interfaces).length === 0) this.#all.delete(path);
         this.#tell();
     }
@@ -119,13 +143,14 @@ export class Objects extends EventTarget {
         if (!interfaces?.[name]) return;
         const properties = { ...interfaces[name], ...values };
         for (const each of gone) delete properties[each];
-        interfaces[name] = shaped(name, properties);
+        interfaces[name] = shaped(path, name, properties);
+        this.#touch([name]);
         this.#tell();
     }
 
     #lose(state) {
         this.#heard = null;
-        this.#all = new Map();
+        this.#replace(new Map());
         this.state = state;
         this.isAdmin = false;
         this.#tell();

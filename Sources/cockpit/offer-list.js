@@ -3,12 +3,13 @@
 // a withdrawn one leaves an inactive placeholder until the pointer has left.
 
 import { KeyedList, element, setAttribute, setText } from "./dom.js";
+import { showImage } from "./images.js";
 import { bars, words } from "./text.js";
 
 /** The time after a touch in which the list keeps its order, in milliseconds. */
 const REST = 1500;
 /** The time in which a new card ignores presses, which were meant for another, in milliseconds. */
-const GUARD = 400;
+const GUARD = 1000;
 
 export class OfferList {
     #pick;
@@ -17,6 +18,8 @@ export class OfferList {
     /** The offers, and the one that failed. */
     #offers = [];
     #failed = null;
+    /** Whether one has been picked, so that no other can be picked. */
+    #isLocked = false;
     /** The shown list: the offers, and placeholders of withdrawn ones. */
     #last = [];
     #touched = -Infinity;
@@ -36,8 +39,8 @@ export class OfferList {
         this.element.addEventListener("focusout", () => this.#settle());
     }
 
-    /** Shows these offers; `failed` is the one whose last attempt failed. */
-    draw(offers, failed = null) {
+    /** Shows these offers; `failed` is the one whose last attempt failed, `isLocked` lets none be picked. */
+    draw(offers, failed = null, isLocked = false) {
         const known = new Map(offers.map(each => [each.id, each]));
         if (this.#isAtRest) {
             this.#last = offers;
@@ -55,6 +58,7 @@ export class OfferList {
             if (kept.some(each => each.isGone)) this.#settle();
         }
         this.#failed = failed;
+        this.#isLocked = isLocked;
         this.#offers = offers;
         this.#cards.draw(this.#last);
     }
@@ -67,8 +71,10 @@ export class OfferList {
     /** Removes the placeholders of withdrawn offers once the pointer has left. */
     #settle() {
         clearTimeout(this.#timer);
-        this.#timer = setTimeout(() => { if (this.element.isConnected) this.draw(this.#offers, this.#failed); }, REST + 50);
+        this.#timer = setTimeout(() => { if (this.element.isConnected) this.#drawAgain(); }, REST + 50);
     }
+
+    #drawAgain() { this.draw(this.#offers, this.#failed, this.#isLocked); }
 
     #make(offer) {
         const card = element("button", { type: "button", class: "offer" },
@@ -84,7 +90,7 @@ export class OfferList {
             this.#pick(this.#last.find(each => each.id === offer.id));
         });
         card.isNew = true;
-        setTimeout(() => { card.isNew = false; this.draw(this.#offers, this.#failed); }, GUARD);
+        setTimeout(() => { card.isNew = false; this.#drawAgain(); }, GUARD);
         return element("li", {}, card);
     }
 
@@ -102,18 +108,17 @@ export class OfferList {
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
         card.classList.toggle("gone", !!offer.isGone);
-        setAttribute(card, "aria-disabled", offer.isGone || card.isNew ? "true" : null);
+        setAttribute(card, "aria-disabled", offer.isGone || card.isNew || this.#isLocked ? "true" : null);
         const strength = bars(offer.rssi ?? offer.networkRssi);
         const shown = card.querySelector(".strength");
         setAttribute(shown, "data-bars", String(strength));
         setAttribute(shown, "aria-label", words.strength(strength));
         const address = offer.hasImage ? this.#images()?.address(offer.id) : null;
-        const image = card.querySelector("img");
-        if (address && image.src !== address) { image.src = address; image.hidden = false; }
+        showImage(card.querySelector("img"), address);
     }
 }
 
 /** Whether two offers look like the same accessory to a person. */
-function isAlike(a, b) {
+export function isAlike(a, b) {
     return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.ssid === b.ssid);
 }

@@ -3,7 +3,8 @@
 // app". One scene for each stage; a scene is rebuilt for another stage or question, and otherwise updated.
 
 import { button, element, freshID, setText } from "./dom.js";
-import { OfferList } from "./offer-list.js";
+import { showImage } from "./images.js";
+import { OfferList, isAlike } from "./offer-list.js";
 import { naming, question } from "./questions.js";
 import { words } from "./text.js";
 
@@ -21,9 +22,11 @@ export class PickerSheet extends EventTarget {
     #cancel;
     #failure = element("p", { class: "failure", role: "alert", hidden: true });
     #key = "";
+    /** @type {(shown: object) => void} */
     #update = () => {};
     #clock = null;
     #isScheduled = false;
+    /** The browser's lock; true while it is being asked for. */
     #wakeLock = null;
 
     /** `explain(app)` shows why something is not offered; it returns false to those who may not see that. */
@@ -110,9 +113,12 @@ export class PickerSheet extends EventTarget {
     /** The progress, for eyes and for screen readers. */
     #words(scene, run) {
         switch (scene) {
-        case "offers": return run.Offers.length === 0 ? words.searching() : words.found(run.Offers.length);
-        case "failed": return words.failedToSetUp(this.#picker.picked?.name ?? "");
-        case "pairing": return words.pairing(this.#picker.picked?.name ?? run.Offers[0]?.name ?? "");
+        case "offers":
+        case "failed":
+            if (this.#picker.isPicking) return words.pairing("");
+            if (scene === "failed") return words.failedToSetUp(this.#picker.picked?.name ?? "");
+            return run.Offers.length === 0 ? words.searching() : words.found(run.Offers.length);
+        case "pairing": return words.pairing(this.#picker.picked?.name ?? "");
         case "bridging": return words.bridging();
         case "waiting": return words.waitingForApp(run.AppName);
         case "renaming": return words.naming();
@@ -127,18 +133,25 @@ export class PickerSheet extends EventTarget {
         case "failed": return this.#offers(scene, run);
         case "pairing":
         case "bridging":
-        case "waiting": return { nodes: [this.#portrait(), element("div", { class: "busy", "aria-hidden": "true" })] };
+        case "waiting": {
+            const portrait = this.#portrait();
+            return { nodes: [portrait, element("div", { class: "busy", "aria-hidden": "true" })], update: portrait.update };
+        }
         case "renaming": {
             const form = naming(this.#picker);
-            return { nodes: [this.#portrait(), form], focus: form.focusFirst };
+            const portrait = this.#portrait();
+            return { nodes: [portrait, form], focus: form.focusFirst, update: portrait.update };
         }
         case "end": return { nodes: [this.#end(run)], focus: () => this.#cancel.focus() };
         default: {
             const made = question(this.#picker);
             if (!made) return { nodes: [element("p", {}, words.unknownQuestion())] };
             // Accessories that are taken over have their images beside the names.
-            const portrait = run.Kind === "migration" ? [] : [this.#portrait()];
-            return { nodes: [...portrait, made], focus: made.focusFirst, update: shown => made.update?.(shown.Prompt) };
+            const portrait = run.Kind === "migration" ? null : this.#portrait();
+            return {
+                nodes: [portrait, made].filter(each => each), focus: made.focusFirst,
+                update: shown => { portrait?.update(); made.update?.(shown.Prompt); },
+            };
         }
         }
     }
@@ -147,9 +160,12 @@ export class PickerSheet extends EventTarget {
         const list = new OfferList(offer => this.#try(() => this.#picker.pick(offer)), () => this.#picker.images);
         const empty = element("div", { class: "empty" }, element("div", { class: "radar", "aria-hidden": "true" }),
             element("p", {}, words.searchHint()), element("p", { class: "hint" }, words.searchHint2()));
+        // The failed one, as it is offered now.
+        const again = () => this.#picker.run?.Offers.find(each => isAlike(each, this.#picker.picked ?? {}));
+        const retry = button(words.tryAgain(), () => { const offer = again(); if (offer) this.#try(() => this.#picker.pick(offer)); }, "primary");
         const why = scene === "failed"
             ? element("div", { class: "why", role: "alert" }, element("p", { class: "failure" }, words.reason(run.Prompt)),
-                element("p", {}, words.tryAgainHint())) : null;
+                element("p", {}, words.tryAgainHint()), retry) : null;
         const besides = run.Prompt.migrations?.length
             ? element("p", { class: "hint" }, words.alsoTaken(run.Prompt.migrations)) : null;
         const missing = this.#explain(null)
@@ -157,21 +173,27 @@ export class PickerSheet extends EventTarget {
         return {
             nodes: [why, besides, list.element, empty, missing].filter(each => each),
             update: shown => {
-                list.draw(shown.Offers, scene === "failed" ? this.#picker.picked : null);
+                list.draw(shown.Offers, scene === "failed" ? this.#picker.picked : null, this.#picker.isPicking);
                 empty.hidden = shown.Offers.length > 0;
+                retry.hidden = this.#picker.isPicking || !again();
             },
         };
     }
 
-    /** The image of the picked offer. */
+    /** The image of the picked offer, once it is there. */
     #portrait() {
-        const { picked, images } = this.#picker;
-        const address = picked?.hasImage ? images?.address(picked.id) : null;
-        return element("div", { class: "portrait", "aria-hidden": "true" }, address ? element("img", { alt: "", src: address }) : null);
+        const image = element("img", { alt: "", hidden: true });
+        const made = element("div", { class: "portrait", "aria-hidden": "true" }, image);
+        made.update = () => {
+            const { picked, images } = this.#picker;
+            showImage(image, picked?.hasImage ? images?.address(picked.id) : null);
+        };
+        made.update();
+        return made;
     }
 
     #end(run) {
-        const name = this.#picker.picked?.name ?? run.Offers[0]?.name ?? "";
+        const name = this.#picker.picked?.name ?? "";
         if (run.Stage === "done") {
             return element("div", { class: "end good", role: "status" }, this.#portrait(), element("h3", {}, words.done(run.Kind, name)),
                 element("p", {}, run.Prompt.finishInApp ? words.finishInApp(run.AppName) : words.goOnIn(run.AppName)));

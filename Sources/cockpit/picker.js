@@ -2,13 +2,15 @@
 // This page as a picker program: registered while it is open, it follows the run that the daemon assigns to it and
 // forwards the person's answers. It holds the state and draws nothing.
 
-import { ROOT, errorName } from "./bus.js";
+import { errorName } from "./bus.js";
 import { Images } from "./images.js";
+import { register } from "./registration.js";
+import { visibility } from "./visibility.js";
 
-/** Seconds after which the daemon drops a silent page. Browsers let a background page run once a minute. */
-const LEASE = 90;
 /** The interval of renewing the registration, in milliseconds. */
 const RENEWAL = 25_000;
+/** Stages in which the offers are those to choose from; in later ones, the chosen one alone. */
+const CHOOSING = new Set(["searching", "offering", "failed"]);
 
 /** Dispatches "changed" when the state changes, and "began" when a run begins. */
 export class Picker extends EventTarget {
@@ -26,8 +28,12 @@ export class Picker extends EventTarget {
     ended = null;
     /** The images of the run, and of the one that has ended. */
     images = null;
-    /** The person's last pick in this run: an offer as it was then. */
+    /** The offer that is set up, or was last, by the daemon's word; null before the first. */
     picked = null;
+    /** The name that the person has given in this run. */
+    #newName = null;
+    /** Whether a pick is on its way to the daemon. */
+    isPicking = false;
     /** Whether the run ends because the person cancelled. */
     #gaveUp = false;
 
@@ -42,11 +48,10 @@ export class Picker extends EventTarget {
      * Registers, and renews the registration: the connections of a sleeping laptop stay open, and apps would wait for
      * an absent person.
      */
-    async register(label) {
+    async register(label, registering = register(label)) {
         clearTimeout(this.#renewal);
         try {
-            await this.#bus.call(ROOT, "Manager.RegisterPicker",
-                { label: cockpit.variant("s", label), lease: cockpit.variant("u", LEASE) });
+            await registering;
             this.state = "registered";
             this.#renewal = setTimeout(() => this.register(label), RENEWAL);
         } catch (error) {
@@ -75,13 +80,25 @@ export class Picker extends EventTarget {
     }
 
     // The person's answers; each fails with Cockpit's error.
-    pick(offer) {
-        this.picked = offer;
-        return this.#call("Pick", offer.id);
+    async pick(offer) {
+        if (this.isPicking) return;
+        this.isPicking = true;
+        this.#tell();
+        try {
+            await this.#call("Pick", offer.id);
+        } finally {
+            this.isPicking = false;
+            this.#tell();
+        }
     }
 
     respond(answer) { return this.#call("Respond", answer); }
-    rename(name) { return this.#call("Rename", name); }
+
+    async rename(name) {
+        await this.#call("Rename", name);
+        this.#newName = name;
+        this.#follow();
+    }
 
     async cancel() {
         // In a setup, the name is the last question: without an answer, the accessory keeps its name.
@@ -122,14 +139,22 @@ export class Picker extends EventTarget {
             const isNew = this.run === null;
             if (isNew) this.#begin(found.path);
             this.run = found;
+            this.#follow();
             if (isNew) this.dispatchEvent(new Event("began"));
         }
         this.#tell();
     }
 
+    /** Takes the offer that is set up from the run. */
+    #follow() {
+        const { Stage: stage, Offers: offers } = this.run ?? {};
+        if (offers?.length === 1 && !CHOOSING.has(stage)) this.picked = { ...offers[0], name: this.#newName ?? offers[0].name };
+    }
+
     #begin(path) {
         this.ended = null;
         this.picked = null;
+        this.#newName = null;
         this.#gaveUp = false;
         this.images?.close();
         this.images = new Images(id => this.#bus.call(path, "Picker.ImageData", id).then(([data]) => data));
@@ -140,7 +165,9 @@ export class Picker extends EventTarget {
     #end() {
         // The last known properties contain the outcome. After a cancellation none is shown, and the page itself
         // reports a lost daemon or connection.
-        const isSilent = (this.#gaveUp && this.run.Stage !== "done") || this.#objects.state !== "ready";
+        const isSilent = (this.#gaveUp && this.run.Stage !== "done") || this.#objects.state !== "ready"
+            // It has moved to a program that can be seen.
+            || (!visibility.isVisible && this.run.Stage !== "done" && this.run.Stage !== "failed");
         this.ended = isSilent ? null : this.run;
         this.run = null;
         if (!this.ended) this.dismiss();

@@ -2,7 +2,8 @@
 // A picker's questions and messages to the person: one function for each prompt. Answers go to the daemon, which checks
 // them; its refusal appears beside the field.
 
-import { button, element, freshID, setText } from "./dom.js";
+import { element, freshID, guardedButton, setText } from "./dom.js";
+import { showImage } from "./images.js";
 import { words } from "./text.js";
 
 /** Seconds before an unrequested consent can be given: it may appear under a finger. */
@@ -69,10 +70,7 @@ function migration(picker) {
     const made = element("div", { class: "question" }, element("p", {}, words.takesOver(app)), list,
         element("div", { class: "actions" }, agree, answer(picker, words.refuse(), false)));
     made.update = () => {
-        for (const [id, image] of pictures) {
-            const address = picker.images?.address(id);
-            if (address && image.src !== address) { image.src = address; image.hidden = false; }
-        }
+        for (const [id, image] of pictures) showImage(image, picker.images?.address(id));
     };
     return made;
 }
@@ -89,7 +87,7 @@ function display(text, shown) {
 }
 
 function answer(picker, text, accept, kind = "") {
-    return button(text, () => picker.respond({ accept: cockpit.variant("b", accept) }), kind);
+    return guardedButton(text, () => picker.respond({ accept: cockpit.variant("b", accept) }), kind);
 }
 
 function digits(number) {

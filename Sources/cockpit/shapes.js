@@ -43,14 +43,14 @@ function record(rows, value) {
     return taken;
 }
 
-/** An interface's properties. */
-export function shaped(name, values) {
-    return PROPERTIES[name] ? record(PROPERTIES[name], isRecord(values) ? values : {}) : values;
+/** The properties of an interface of the object at `path`, with the path. */
+export function shaped(path, name, values) {
+    return { ...(PROPERTIES[name] ? record(PROPERTIES[name], isRecord(values) ? values : {}) : values), path };
 }
 
 /** An object's interfaces with their properties. */
-export function shapedAll(interfaces) {
-    return Object.fromEntries(Object.entries(isRecord(interfaces) ? interfaces : {}).map(([name, values]) => [name, shaped(name, values)]));
+export function shapedAll(path, interfaces) {
+    return Object.fromEntries(Object.entries(isRecord(interfaces) ? interfaces : {}).map(([name, values]) => [name, shaped(path, name, values)]));
 }
 
 /** Lines of the audit trail. */

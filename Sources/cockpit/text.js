@@ -5,7 +5,25 @@
 import { errorName } from "./bus.js";
 
 const _ = cockpit.gettext;
-const fill = (text, ...values) => cockpit.format(text, ...values);
+
+/** Letters of Hebrew, Arabic and other scripts that run from right to left. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** States language and direction of the page. Without a translation the shell's direction stays. */
+export function applyLanguage() {
+    document.documentElement.lang = language();
+    if (cockpit.language_direction === "rtl") document.documentElement.dir = "rtl";
+}
+
+/**
+ * A text with values in it. A value that may run in another direction than the text is isolated (U+2068, U+2069), so that it
+ * cannot take the words beside it along.
+ */
+function fill(text, ...values) {
+    const isolates = RIGHT_TO_LEFT.test(text) || document.documentElement.dir === "rtl";
+    return cockpit.format(text, ...values.map(each => typeof each === "string" && (isolates || RIGHT_TO_LEFT.test(each)) ? `\u2068${each}\u2069` : each));
+}
+
 const plural = (one, many, count) => fill(cockpit.ngettext(one, many, count), count);
 
 /** From 0 (unknown) to 4, with the terminal picker's steps. */
@@ -15,18 +33,26 @@ export function bars(rssi) {
 
 const language = () => (cockpit.language ?? "en").replace("_", "-");
 
+// Made once: each costs as much as a hundred texts.
+const moments = new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "medium" });
+const distances = new Intl.RelativeTimeFormat(language(), { numeric: "auto" });
+const collator = new Intl.Collator(language(), { numeric: true });
+
+/** The order of two names. */
+export const compare = (a, b) => collator.compare(a, b);
+
 /** A moment, from seconds since 1970. */
 export function moment(seconds) {
-    return new Intl.DateTimeFormat(language(), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(seconds * 1000));
+    return moments.format(new Date(seconds * 1000));
 }
 
 /** How long ago, from seconds since 1970; 0 is never. */
 export function ago(seconds) {
     if (!seconds) return _("never");
     const passed = Math.max(0, Date.now() / 1000 - seconds);
-    const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"]].find(([each]) => passed >= each) ?? [1, "second"];
-    if (unit === "second") return _("just now");
-    return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(-Math.floor(passed / size), unit);
+    if (passed >= 86400) return distances.format(-Math.floor(passed / 86400), "day");
+    if (passed >= 3600) return distances.format(-Math.floor(passed / 3600), "hour");
+    return passed >= 60 ? distances.format(-Math.floor(passed / 60), "minute") : _("just now");
 }
 
 export const words = {
@@ -50,6 +76,8 @@ export const words = {
     // Whether this page shows pickers.
     ready: () => _("When an app asks for an accessory, the picker appears here. Keep this page open."),
     noRadio: state => state === "off" ? _("Bluetooth is switched off") : _("No Bluetooth adapter found"),
+    noRadioHint: state => state === "off" ? _("An administrator can switch it on.") : _("Attach an adapter, or look in the machine’s firmware settings whether its own is disabled."),
+    switchOn: () => _("Switch Bluetooth on"),
     refused: () => _("You may not set up accessories"),
     refusedHint: () => _("This requires administrative access in Cockpit, or membership in the group accessory-picker. Ask an administrator to add you with this command, then log in again:"),
     failedToRegister: () => _("This page cannot show pickers"),
@@ -127,11 +155,21 @@ export const words = {
         UserRestricted: fill(_("Not allowed on this machine: $0"), message),
     })[error.split(".").at(-1)] ?? (message || _("The picker was closed.")),
 
-    /** The message of an error of the daemon or the bus. */
-    error: error => ({
-        AccessDenied: fill(_("Permission denied: $0"), error.message ?? ""),
-        NoReply: _("The service did not answer."),
-    })[errorName(error)] ?? error.message ?? String(error),
+    /** The message of an error of the daemon or the bus; `$0` is the daemon's own, in English. */
+    error: error => {
+        const detail = String(error?.message ?? error).replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "\ufffd");
+        return ({
+            AccessDenied: fill(_("Permission denied: $0"), detail),
+            InvalidRequest: fill(_("Invalid request: $0"), detail),
+            ConnectionFailed: fill(_("The accessory cannot be reached: $0"), detail),
+            UserRestricted: fill(_("Not allowed on this machine: $0"), detail),
+            PickerRestricted: fill(_("The radio is not available: $0"), detail),
+            UnknownObject: _("It no longer exists."),
+            NoReply: _("The service did not answer."),
+            ServiceUnknown: _("The service is not running."),
+            Disconnected: _("The connection was lost."),
+        })[errorName(error)] ?? fill(_("The operation failed: $0"), detail);
+    },
 
     // Accessories.
     noAccessories: () => _("No accessories are set up"),
@@ -169,9 +207,46 @@ export const words = {
     removeHint: () => _("This removes its pairing and all access to it. To be used again, it must be set up again."),
     removeApps: apps => fill(_("These apps lose access: $0"), apps.join(", ")),
 
+    opens: () => _("can read, write and receive data until you revoke access"),
+
+    // The list of accessories.
+    accessories: count => plural("$0 accessory", "$0 accessories", count),
+    nothingFits: () => _("No accessory matches."),
+    order: () => _("Order"),
+    byName: () => _("by name"),
+    byUse: () => _("last used first"),
+    bySetup: () => _("newest first"),
+    show: () => _("Show"),
+    all: () => _("all"),
+    connectedOnly: () => _("connected"),
+    attentionOnly: () => _("needs attention"),
+    /** A name that several accessories have, with the particulars of this one. */
+    oneOfMany: accessory => fill("$0 ($1)", accessory.DisplayName, words.particulars(accessory) || accessory.path.slice(-4)),
+    /** The name that an accessory gives itself, and the end of its address. */
+    particulars: ({ DisplayName: shown, AdvertisedName: own = "", Address: address }) =>
+        [own !== shown && own, address.slice(-5)].filter(each => each).join(" · "),
+    more: () => _("Details"),
+    less: () => _("Close details"),
+    detailsOf: name => fill(_("Details of $0"), name),
+    select: () => _("Select several"),
+    selectAll: () => _("Select all"),
+    selectOne: name => fill(_("Select $0"), name),
+    revokeSelected: count => fill(_("Revoke access ($0)"), count),
+    removeSelected: count => fill(_("Remove selected ($0)"), count),
+    removeSeveral: count => plural("Remove $0 accessory?", "Remove $0 accessories?", count),
+    revokeSeveral: count => plural("Revoke access to $0 accessory?", "Revoke access to $0 accessories?", count),
+    revokeSeveralHint: () => _("The app loses access immediately. An accessory that no other app uses is unpaired."),
+    undo: () => _("Undo"),
+    undoIn: seconds => fill(_("Undo ($0)"), seconds),
+    removedSoon: () => _("It will be removed in a few seconds."),
+    removing: () => _("It is being removed."),
+    notifyMe: () => _("Notify me when an app asks"),
+
     // Apps.
     noApps: () => _("No apps are known"),
     noAppsHint: () => _("An app becomes known by its manifest, a file in this directory:"),
+    sample: () => _("For example, com.example.dice.conf:"),
+    sampleHint: () => _("The manual page explains each key:"),
     problems: count => plural("$0 problem", "$0 problems", count),
     usable: () => _("valid manifest"),
     manifest: () => _("Manifest"),

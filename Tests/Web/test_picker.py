@@ -30,6 +30,7 @@ class Discovery(WebTest):
         page.press("Close", "dialog")
         page.no_sheet()
         page.sees("Pink Dice", "authorized", "C0:FF:EE:00:00:01")
+        page.wait(lambda: page.driver.execute_script("return document.querySelector('.card .picture img').naturalWidth") == 180, "the image in the list")
         self.assertQuiet()
 
     def test_an_svg_is_an_image_and_nothing_more(self):

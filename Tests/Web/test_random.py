@@ -111,6 +111,7 @@ PLAYED = """
     const client = {
         addEventListener: (name, body) => listeners[name]?.push(body),
         subscribe: (match, body) => subscriptions.push([match, body]),
+        close: () => { subscriptions.length = 0; },
         call: (path, name, member, args) => new Promise((resolve, reject) => {
             try { resolve(answer(path, name, member, args)); } catch (error) { reject(error); }
         }),

@@ -39,6 +39,8 @@ class Cockpit:
         package.parent.mkdir(parents=True)
         # Wherever the repository is, the session's user can read it here.
         shutil.copytree(PAGE, package)
+        # As `make install` does it.
+        subprocess.run(["gzip", "-9nf", *package.glob("*.js"), package / "style.css"], check=True)
         (folder / "run").mkdir()
         for each in (folder, folder / "run"):
             os.chown(each, uid, -1)
@@ -105,19 +107,41 @@ class Browser:
                   "the page to be ready")
         return self
 
+    def open_shell(self, cockpit, language="en"):
+        """The page in a frame of Cockpit's shell, whose menu changes between it and Cockpit's own pages."""
+        # Cockpit's language is a cookie of the person's.
+        self.driver.get(f"http://127.0.0.1:{cockpit.port}/cockpit/@localhost/accessories/manifest.json")
+        self.driver.add_cookie({"name": "CockpitLang", "value": language})
+        self.driver.get(f"http://127.0.0.1:{cockpit.port}/accessories")
+        return self.enter()
+
+    def enter(self):
+        """The frame of the page, in front or not."""
+        self.driver.switch_to.default_content()
+        frame = lambda: next((each for each in self.find("iframe") if "/accessories" in (each.get_attribute("src") or "")), None)
+        self.driver.switch_to.frame(self.wait(frame, "the page's frame", text=False))
+        self.wait(lambda: self.driver.execute_script("return document.getElementById('page')?.getAttribute('aria-busy') === null"),
+                  "the page to be ready")
+        return self
+
+    def show(self, page):
+        """Another page of Cockpit's in front; "accessories" is this one."""
+        self.driver.switch_to.default_content()
+        self.driver.execute_script("document.querySelector(`a[href='/${arguments[0]}']`).click()", page)
+
     def go(self, section):
         self.driver.execute_script("location.hash = arguments[0]", f"#/{section}")
 
     # The visible page.
 
-    def wait(self, happens, what, seconds=15):
+    def wait(self, happens, what, seconds=15, text=True):
         def look():
             try:
                 return happens()
             except (StaleElementReferenceException, IndexError):
                 return None
 
-        return wait(look, seconds, lambda: f"{what() if callable(what) else what}; the page shows:\n{self.text}", also_every=0.05)
+        return wait(look, seconds, lambda: f"{what() if callable(what) else what}; the page shows:\n{self.text if text else ''}", also_every=0.05)
 
     @property
     def text(self):
@@ -155,7 +179,8 @@ class Browser:
         """Presses the button, or follows the link, with this name."""
         def look():
             for each in self.find(f"{within} button, {within} a"):
-                if text in (each.accessible_name, each.text.strip()) and each.is_displayed() and each.is_enabled():
+                if text in (each.accessible_name, each.text.strip()) and each.is_displayed() and each.is_enabled() \
+                        and each.get_attribute("aria-disabled") != "true":
                     return each
             return None
 

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buttons that consent or destroy take no press that was meant for what stood in their place before: neither the second
+// of a double tap, nor the repetition of a key that is held.
+
+import { visibility } from "./visibility.js";
+
+/** How long a guarded button takes no press after it has come into view, in milliseconds. */
+const DELAY = 1000;
+
+/** The guards of buttons in the document, which begin anew when the page comes back into view. */
+const guards = new Set();
+
+visibility.addEventListener("changed", () => {
+    for (const each of guards) {
+        if (each.button.isConnected) each.begin();
+        else guards.delete(each);
+    }
+});
+
+// A held key repeats itself: no button, and no form, goes by that.
+document.addEventListener("keydown", event => {
+    const isText = event.target instanceof HTMLInputElement && event.target.type !== "checkbox";
+    if (event.repeat && (event.key === "Enter" || event.key === " " && !isText)) event.preventDefault();
+}, { capture: true });
+
+class Guard {
+    #timer = null;
+    #isOver = false;
+
+    constructor(button) {
+        this.button = button;
+        this.#close();
+        new IntersectionObserver(entries => entries.at(-1).isIntersecting ? this.begin() : this.#close()).observe(button);
+        button.addEventListener("click", event => {
+            if (this.#isOver && event.detail < 2) return;
+            event.preventDefault();
+            event.stopImmediatePropagation();
+        }, { capture: true });
+    }
+
+    /** The button has come into view. */
+    begin() {
+        this.#close();
+        this.#timer = setTimeout(() => this.#open(), DELAY);
+    }
+
+    #close() {
+        clearTimeout(this.#timer);
+        this.#isOver = false;
+        this.button.dataset.guarded = "";
+        this.button.setAttribute("aria-disabled", "true");
+    }
+
+    #open() {
+        this.#isOver = true;
+        delete this.button.dataset.guarded;
+        this.button.removeAttribute("aria-disabled");
+    }
+}
+
+/** Guards a button, before its own listeners are added; the button. */
+export function guard(button) {
+    guards.add(new Guard(button));
+    return button;
+}

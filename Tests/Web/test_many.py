@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thousand accessories in the list: a change redraws what has changed, and nothing else. The daemon is played."""
+
+from web import DESKTOP, WebTest
+
+# The page's own list over objects that the test makes.
+PLAYED = """
+    const { Accessories } = await import(new URL("accessories.js", location.href));
+    const { Objects } = await import(new URL("objects.js", location.href));
+    const path = number => `/org/accessorysetup1/accessory/${number}`;
+    const address = number => `C0:FF:EE:00:${String(Math.floor(number / 100)).padStart(2, "0")}:${String(number % 100).padStart(2, "0")}`;
+    class Bus extends EventTarget {
+        calls = [];
+        follow(handlers) { Object.assign(this, handlers); }
+        async objects() {
+            return Array.from({ length: 1000 }, (_, number) => [
+                [path(number), { Accessory: { DisplayName: `Die ${number % 500}`, State: "authorized", Address: address(number), Battery: -1, Connected: number < 3 } }],
+                [`/org/accessorysetup1/grant/${number}`, { Grant: { App: "com.example.dice", Accessory: path(number), Enabled: true, State: "authorized", Created: 1e9 + number } }],
+            ]).flat();
+        }
+        async properties() { return {}; }
+        async call(...call) { this.calls.push(call[1]); return []; }
+    }
+    const bus = new Bus(), objects = new Objects(bus);
+    await objects.load();
+    const list = new Accessories(bus, objects);
+    objects.addEventListener("changed", () => list.draw());
+    document.querySelector("main").replaceChildren(list.element);
+    list.draw();
+    list.shown();
+    const changes = async body => {
+        const seen = new Set();
+        const observer = new MutationObserver(all => { for (const { target } of all) seen.add((target.closest ?? (() => null)).call(target, ".cards > li") ?? target.parentElement?.closest(".cards > li") ?? target); });
+        observer.observe(list.element, { subtree: true, childList: true, characterData: true, attributes: true });
+        await body();
+        await new Promise(next => setTimeout(next));
+        observer.disconnect();
+        return seen.size;
+    };
+    const find = async text => {
+        const field = list.element.querySelector("input[type=search]");
+        field.value = text;
+        field.dispatchEvent(new Event("input"));
+        return [...list.element.querySelectorAll(".cards > li")].length;
+    };
+"""
+
+
+class Thousand(WebTest):
+    size = DESKTOP
+
+    def played(self, body):
+        return self.open("policy").driver.execute_async_script(
+            f"const done = arguments[0]; (async () => {{ {PLAYED} {body} }})().catch(error => done(`${{error.stack}}`));")
+
+    def test_what_changes_is_drawn(self):
+        """One card for one accessory; none for what others than this list show, such as strengths in a picker."""
+        self.assertEqual(self.played("""
+            const one = await changes(() => bus.changed(path(7), "Accessory", { Battery: 50 }, []));
+            const none = await changes(() => { for (let turn = 0; turn < 20; turn += 1) bus.added(`/org/accessorysetup1/picker/${turn}`, { Picker: { App: "x" } }); });
+            const same = await changes(() => bus.changed(path(7), "Accessory", { Battery: 50 }, []));
+            done([one, none, same <= 1]);
+        """), [1, 0, True])
+
+    def test_one_call_for_all(self):
+        self.assertEqual(self.played("await new Promise(next => setTimeout(next)); done(bus.calls)"), ["Admin.Refresh"])
+
+    def test_search_order_and_filter(self):
+        self.assertEqual(self.played("""
+            const found = [await find("die 7"), await find("C0:FF:EE:00:00:07"), await find("nothing like it"), await find("")];
+            const [order, filter] = list.element.querySelectorAll("select");
+            filter.value = "connected";
+            filter.dispatchEvent(new Event("input"));
+            const connected = list.element.querySelectorAll(".cards > li").length;
+            filter.value = "";
+            filter.dispatchEvent(new Event("input"));
+            order.value = "created";
+            order.dispatchEvent(new Event("input"));
+            done([...found, connected, list.element.querySelector(".cards h2").textContent]);
+        """), [22, 1, 0, 1000, 3, "Die 499"])
+
+    def test_two_of_one_name_are_told_apart(self):
+        self.assertEqual(self.played("""
+            await find("die 7");
+            done([...list.element.querySelectorAll(".opens")].slice(0, 2).map(each => each.getAttribute("aria-label")).sort());
+        """), ["Details of Die 7 (00:07)", "Details of Die 7 (05:07)"])
+
+    def test_several_are_removed(self):
+        self.assertEqual(self.played("""
+            await find("die 7");
+            const press = text => [...list.element.querySelectorAll("button")].find(each => !each.hidden && each.textContent.startsWith(text)).click();
+            press("Select several");
+            press("Select all");
+            press("Remove selected");
+            await new Promise(next => setTimeout(next));
+            done([document.querySelector("dialog[open] h2").textContent, document.querySelectorAll("dialog[open] li").length]);
+        """), ["Remove 22 accessories?", 22])
