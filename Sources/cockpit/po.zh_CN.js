@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's texts in Simplified Chinese: Cockpit's bridge serves this file as po.js to users who have chosen Simplified Chinese.
+// The page's texts in Simplified Chinese: Cockpit's bridge serves this file as po.js to users who have chosen
+// Simplified Chinese.
 cockpit.locale({
     "": { "plural-forms": () => 0, "language": "zh_CN", "language-direction": "ltr" },
     "never": [null, "从未"],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page's registration as a picker program. It is under way while the browser still loads the other modules: on a slow
-// line an app does not wait for the whole page.
+// The page's registration as a picker program. It is under way while the browser still loads the other modules: on a
+// slow line an app does not wait for the whole page.
 
 import { Bus, ROOT } from "./bus.js";
 import { visibility } from "./visibility.js";
