@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buttons that consent or destroy take no press that was meant for what stood in their place before: neither the second
-// of a double tap, nor the repetition of a key that is held.
+// Buttons that consent or destroy ignore presses that were aimed at something else in their place: the second press of
+// a double tap, and the repetition of a held key.
 
 import { visibility } from "./visibility.js";
 

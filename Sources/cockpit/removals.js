@@ -19,7 +19,7 @@ export class Removals {
         window.addEventListener("pagehide", () => { for (const path of [...this.#all.keys()]) this.#run(path); });
     }
 
-    /** Begins to remove what is at `path`, by `run`. */
+    /** Begins to remove the object at `path`, by `run`. */
     begin(path, run) {
         clearInterval(this.#all.get(path)?.timer);
         const removal = { run, left: DELAY, error: null };

@@ -96,7 +96,7 @@ class PickerPrograms(APITest):
         app = self.app()
         app.show_picker(item(), discoveryTimeout=float("inf"))
         wait(lambda: page.path, what="the picker")
-        # Nobody else has it: it stays.
+        # The only program keeps it.
         self.stand_by(page)
         self.wait_told(["Page"], "Page")
         terminal = Watcher(self.world).label("Terminal")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thousand accessories in the list: a change redraws what has changed, and nothing else. The daemon is played."""
+"""A thousand accessories in the list: a change redraws the cards that it concerns, and no others. The daemon is played."""
 
 from web import DESKTOP, WebTest
 
@@ -53,8 +53,8 @@ class Thousand(WebTest):
         return self.open("policy").driver.execute_async_script(
             f"const done = arguments[0]; (async () => {{ {PLAYED} {body} }})().catch(error => done(`${{error.stack}}`));")
 
-    def test_what_changes_is_drawn(self):
-        """One card for one accessory; none for what others than this list show, such as strengths in a picker."""
+    def test_a_change_draws_one_card(self):
+        """One card for one accessory; none for objects that the list does not show, such as strengths in a picker."""
         self.assertEqual(self.played("""
             const one = await changes(() => bus.changed(path(7), "Accessory", { Battery: 50 }, []));
             const none = await changes(() => { for (let turn = 0; turn < 20; turn += 1) bus.added(`/org/accessorysetup1/picker/${turn}`, { Picker: { App: "x" } }); });

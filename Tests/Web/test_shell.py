@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page in Cockpit's shell, on a desktop and on a phone: behind another page of Cockpit's it lets other browsers show what apps ask for."""
+"""The page in Cockpit's shell, on a desktop and on a phone: behind another page of Cockpit's it leaves pickers to other browsers."""
 
 from web import DESKTOP, PHONE, Browser, WebTest  # first: it knows where the others are
 
