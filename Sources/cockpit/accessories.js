@@ -114,10 +114,17 @@ export class Accessories {
         });
     }
 
-    /** Links and batteries are signalled once the daemon has looked for them: it does while the section is visible. */
+    /**
+     * Links and batteries are signalled once the daemon has looked for them: it does while the section is visible. Problems
+     * are not signalled: those of open cards are read.
+     */
     async #refresh() {
         clearTimeout(this.#timer);
-        if (visibility.isVisible && this.#objects.isAdmin) await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
+        if (visibility.isVisible && this.#objects.isAdmin) {
+            await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
+            const all = this.#objects.all("Accessory");
+            for (const { path } of all) if (this.#opened.has(path) || all.length <= FEW) await this.#objects.readAgain(path, "Accessory");
+        }
         clearTimeout(this.#timer);
         if (this.element.isConnected) this.#timer = setTimeout(() => this.#refresh(), REFRESH);
     }
