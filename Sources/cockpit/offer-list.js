@@ -9,7 +9,7 @@ import { bars, words } from "./text.js";
 /** The time after a touch in which the list keeps its order, in milliseconds. */
 const REST = 1500;
 /** The time in which a new card ignores presses, which were meant for another, in milliseconds. */
-const GUARD = 1000;
+export const GUARD = 1000;
 
 export class OfferList {
     #pick;

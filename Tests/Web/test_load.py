@@ -12,7 +12,7 @@ class Load(WebTest):
         page.driver.set_script_timeout(240)
         made = page.driver.execute_async_script("""
             const done = arguments[0];
-            const { OfferList } = await import(new URL("offer-list.js", location.href));
+            const { GUARD, OfferList } = await import(new URL("offer-list.js", location.href));
             const list = new OfferList(() => {}, () => null);
             document.querySelector("main").append(list.element);
             let round = 0;
@@ -26,7 +26,7 @@ class Load(WebTest):
             window.drawMany = count => new Promise(resolve => {
                 const step = () => {
                     for (let each = 0; each < 10 && count > 0; each += 1, count -= 1) draw();
-                    if (count > 0) setTimeout(step); else setTimeout(resolve, 600);
+                    if (count > 0) setTimeout(step); else setTimeout(resolve, GUARD + 200);
                 };
                 step();
             });
