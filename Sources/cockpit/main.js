@@ -99,9 +99,11 @@ class Page {
             wasReady = isReady;
         });
         const registered = this.#picker.register(this.#label, first);
-        cockpit.user().then(user => {
+        cockpit.user().then(async user => {
             this.#user = user;
             this.#label = words.label(user.full_name || user.name, browser());
+            // The registration under way has no user's name, whichever is answered first.
+            await registered;
             if (this.#picker.state === "registered") this.#picker.register(this.#label);
         }, () => {});
         await Promise.all([this.#objects.load(), registered]);
