@@ -17,7 +17,8 @@ import Testing
         "e\u{302}\u{301}", "שׁ\u{5B8}\u{5BD}", "น\u{E49}\u{E33}", "བ\u{F99}\u{FB1}\u{F72}\u{F7E}",
     ]
 
-    /// Refused as names, with these words, and shown with a mark in the place of each scalar that is hidden here by •.
+    /// Refused as names, with these words, and shown with a mark in the place of each scalar that is hidden here by
+    /// •.
     private static let bad: [(name: String, says: String, shown: String)] = [
         ("a\tb", "control", "a•b"), ("a\u{7F}", "control", "a•"), ("a\nb", "control", "a•b"), ("a\u{9B}2J", "control", "a•2J"),
         ("a\u{202E}b", "invisible", "a•b"), ("a\u{2066}b", "invisible", "a•b"), ("a\u{FEFF}", "invisible", "a•"),

@@ -287,8 +287,8 @@ import Testing
         #expect(isLeft && bench.networks.leaves == 1)
     }
 
-    /// The trail of a daemon that was killed may end with “joined”. The line is on the disk before the record goes, and
-    /// there is one for each “joined”.
+    /// The trail of a daemon that was killed may end with “joined”. The line is on the disk before the record goes,
+    /// and there is one for each “joined”.
     @Test func whatAnEarlierRunHadJoinedIsRecordedAsLeft() throws {
         let bench = try Bench()
         let (_, id) = try granted(bench)

@@ -26,8 +26,9 @@ final class RegularExpression: @unchecked Sendable {
         guard !pattern.isEmpty, !Self.isAmbiguous(pattern), let alone = g_regex_new(pattern, flags, GRegexMatchFlags(0), nil)
         else { return nil }
         g_regex_unref(alone)
-        // PCRE2 counts steps anew at each place where a match may begin, so the search for that place is part of the
-        // pattern. Settings at the beginning of an app's pattern (“(*LIMIT_MATCH=…)”) do not compile within a group.
+        // PCRE2 counts steps anew at each place where a match may begin, so the search for that place is part of
+        // the pattern. Settings at the beginning of an app's pattern (“(*LIMIT_MATCH=…)”) do not compile within a
+        // group.
         let search = options.contains(.anchored) ? "" : "(?s:.*?)"
         let limits = "(*LIMIT_MATCH=\(Self.maxSteps))(*LIMIT_DEPTH=\(Self.maxSteps))(*LIMIT_HEAP=\(Self.maxMemory))"
         // “\E” ends a quotation that the pattern leaves open, and a line end ends a comment.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The listings of Apple's article “Discovering and configuring accessories”, unchanged but for the types around them.
-// Where a listing does not compile anywhere, a line of ours is marked as such.
+// The listings of Apple's article “Discovering and configuring accessories”, unchanged but for the types around
+// them. Where a listing does not compile anywhere, a line of ours is marked as such.
 
 // The listings keep their own format.
 // swift-format-ignore-file
