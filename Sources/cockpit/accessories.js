@@ -2,7 +2,7 @@
 // The accessories of this machine, for admins: a list that can be searched, and for each its state, the apps that may
 // use it, and the ways to take access back.
 
-import { KeyedList, ask, badge, button, element, facts, freshID, message, name, setAttribute, setText, show } from "./dom.js";
+import { KeyedList, ask, badge, button, choices, element, facts, field, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
 import { Images, showImage } from "./images.js";
 import { Removals } from "./removals.js";
@@ -56,12 +56,9 @@ export class Accessories {
         this.#removals = new Removals(() => this.#drawAgain());
         const list = element("ul", { class: "cards" });
         this.#list = new KeyedList(list, each => each.path, each => this.#make(each.path), (item, each) => item.update(each));
-        for (const [control, options] of [
-            [this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]],
-            [this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["attention", words.attentionOnly()]]],
-        ]) control.append(...options.map(([value, text]) => element("option", { value }, text)));
+        choices(this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]);
+        choices(this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["attention", words.attentionOnly()]]);
         for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => this.#drawAgain());
-        const field = (text, control) => element("div", { class: "field" }, element("label", { for: control.id }, text), control);
         this.#selection = this.#makeSelection();
         this.#tools = element("div", {}, element("div", { class: "filters" }, field(words.search(), this.#search),
             field(words.order(), this.#order), field(words.show(), this.#filter)), this.#selection.element, this.#total);
@@ -336,11 +333,11 @@ export class Accessories {
     #revokeSeveral(chosen) {
         const grants = chosen.flatMap(each => each.grants);
         const apps = [...new Set(grants.map(each => each.App))].sort(compare);
-        const id = freshID();
-        const app = element("select", { id }, ...apps.map(each => element("option", { value: each }, this.#objects.appName(each))));
+        const app = element("select", { id: freshID() });
+        choices(app, apps.map(each => [each, this.#objects.appName(each)]));
         ask({
             title: words.revokeSeveral(chosen.length), action: words.revoke(), kind: "danger",
-            content: [element("label", { for: id }, words.whichApp()), app, element("p", {}, words.revokeSeveralHint())],
+            content: [field(words.whichApp(), app), element("p", {}, words.revokeSeveralHint())],
             run: async () => {
                 for (const each of grants) if (each.App === app.value) await this.#bus.call(each.path, "Grant.Revoke");
                 this.#selected = null;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The present and the past, for admins: pickers, sessions, picker programs, and the audit trail, live.
 
-import { KeyedList, badge, button, element, freshID, setText } from "./dom.js";
+import { KeyedList, badge, button, choices, element, field, freshID, setText } from "./dom.js";
 import { ADMIN } from "./bus.js";
 import { auditLines } from "./shapes.js";
 import { moment, words } from "./text.js";
@@ -40,10 +40,7 @@ export class Activity {
         this.#objects = objects;
         const list = element("ol", { class: "trail" });
         this.#list = new KeyedList(list, each => each.id, each => this.#line(each));
-        const field = (text, control) => element("div", { class: "field" }, element("label", { for: control.id }, text), control);
-        for (const [value, text] of [["", words.allEvents()], ["changes", words.changes()], ["actions", words.actions()], ["refused", words.refusals()]]) {
-            this.#kind.append(element("option", { value }, text));
-        }
+        choices(this.#kind, [["", words.allEvents()], ["changes", words.changes()], ["actions", words.actions()], ["refused", words.refusals()]]);
         for (const control of [this.#app, this.#kind, this.#search]) {
             control.addEventListener("input", () => { this.#count = SHOWN; this.#drawTrail(); });
         }
@@ -134,8 +131,7 @@ export class Activity {
         const apps = [...new Set(this.#entries.map(each => each.app).filter(each => each))].sort();
         if (this.#app.options.length === apps.length + 1) return;
         const chosen = this.#app.value;
-        this.#app.replaceChildren(element("option", { value: "" }, words.allApps()),
-            ...apps.map(each => element("option", { value: each }, this.#objects.appName(each))));
+        choices(this.#app, [["", words.allApps()], ...apps.map(each => [each, this.#objects.appName(each)])]);
         this.#app.value = apps.includes(chosen) ? chosen : "";
     }
 

@@ -93,6 +93,16 @@ function pressing(made, press) {
     return made;
 }
 
+/** A control with its label. */
+export function field(text, control) {
+    return element("div", { class: "field" }, element("label", { for: control.id }, text), control);
+}
+
+/** Gives a list of choices its options: pairs of value and text. */
+export function choices(select, options) {
+    select.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+}
+
 /** A name of a person, an app or an accessory, in its own direction. */
 export function name(text) {
     return element("bdi", {}, text);

@@ -4,7 +4,7 @@
 
 const AT_ONCE = 2;
 
-/** The images of one picker run. Dispatches "loaded". */
+/** Images by their identifiers, each fetched when it is first asked for. Dispatches "loaded". */
 export class Images extends EventTarget {
     #read;
     #addresses = new Map();
