@@ -120,8 +120,7 @@ final class SessionClient {
         connection.subscribe(
             sender: daemon, below: AccessoryBus.root, interface: Bus.properties, member: "PropertiesChanged", argument0: interface
         ) { message in
-            guard let path = message.path, let arguments = try? message.arguments(), arguments.count >= 2 else { return }
-            changed(path, arguments[1].vardictValue ?? [:])
+            if let path = message.path, let changes = message.changedProperties { changed(path, changes.values) }
         }
     }
 
