@@ -85,6 +85,8 @@ public struct AccessoryProperties: WireRecord {
     public var advertisedName = ""
     /// `ImageData` returns a product image.
     public var hasImage = false
+    /// When it is removed, seconds since 1970; 0 when it stays.
+    public var removalTime = 0
 
     public init() {}
     public static let recordName = "Accessory"
@@ -98,6 +100,7 @@ public struct AccessoryProperties: WireRecord {
         .init("Apps", \.apps, .texts, for: .admins), .init("Connected", \.isConnected, .truth, for: .admins),
         .init("Battery", \.battery, .int16, for: .admins), .init("Problems", \.problems, .texts, for: .admins, .never),
         .init("AdvertisedName", \.advertisedName, .text, for: .admins), .init("HasImage", \.hasImage, .truth, for: .admins),
+        .init("RemovalTime", \.removalTime, .seconds, for: .admins),
     ])
 
     /// The properties that the accessory and the grant have, without those of the radio's link and of other grants.

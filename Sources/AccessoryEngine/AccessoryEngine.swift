@@ -22,6 +22,7 @@ public final class AccessoryEngine {
     private let pickers: PickerCoordinator
     private let pickerQueue: PickerQueue
     private let bondWatch: BondWatch
+    private let removals: DelayedRemovals
     private let networks: AccessoryNetworks
     private let explanations: Explanations
 
@@ -33,6 +34,7 @@ public final class AccessoryEngine {
     ) throws {
         services = try EngineServices(radio, networkRadio, store, trail, clock, configuration.nearness, log)
         bondWatch = BondWatch(services)
+        removals = DelayedRemovals(services)
         networks = AccessoryNetworks(services)
         pickers = PickerCoordinator(services)
         pickerQueue = PickerQueue(services, pickers)
@@ -297,6 +299,32 @@ public final class AccessoryEngine {
     ) throws(SetupError) {
         try services.access.remove(accessory, reason: reason, by: requester, completion: completion)
     }
+
+    /// Removes an accessory and all its grants after a delay, in which apps can still use it and `cancelRemoval` keeps
+    /// it. A failure is only logged.
+    ///
+    /// - Parameter seconds: within `Limits.removalDelay`.
+    /// - Throws: `InvalidRequest` for another delay.
+    public func scheduleRemoval(
+        of accessory: Accessory, in seconds: UInt32, reason: String, by requester: Requester
+    ) throws(SetupError) {
+        let delays = Limits.removalDelay
+        guard delays.contains(seconds) else {
+            throw .invalid("seconds", seconds, "must be \(delays.lowerBound) to \(delays.upperBound)")
+        }
+        removals.schedule(accessory, in: Double(seconds), reason: reason, by: requester)
+    }
+
+    /// Keeps an accessory that is to be removed.
+    ///
+    /// - Throws: `InvalidRequest` for one that is not.
+    public func cancelRemoval(of accessory: Accessory) throws(SetupError) { try removals.cancel(accessory) }
+
+    /// The time at which an accessory is removed, in seconds since 1970; nil for one that stays.
+    public func removalTime(of accessory: AccessoryID) -> Int64? { removals.time(of: accessory) }
+
+    /// Carries out the removals that are delayed still: before the daemon ends.
+    public func finishRemovals() { removals.performAll() }
 
     /// Removes the bond with an accessory, whichever program has made it; grants stay, and are `unauthorized` until a
     /// person pairs it again.

@@ -45,6 +45,8 @@ public enum EngineEvent {
     case accessoryChanged(Accessory, from: Accessory)
     /// The radio may have another object for an accessory, or none any more.
     case deviceChanged(of: Accessory)
+    /// A delayed removal was scheduled or cancelled, or has failed.
+    case removalChanged(of: Accessory)
     /// Gone from the ledger.
     case accessoryDisappeared(Accessory)
     /// An app sees an accessory from now on, or no longer.

@@ -36,6 +36,8 @@ public enum Limits {
     public static let pickers = 16
     /// Seconds for which a picker program may register.
     public static let pickerLease: ClosedRange<UInt32> = 5...3600
+    /// Seconds for which a removal can be delayed.
+    public static let removalDelay: ClosedRange<UInt32> = 1...60
     /// Devices tracked during discovery; the ones not heard for longest go first.
     public static let trackedDevices = 2048
     /// Service UUIDs, service data and manufacturer data entries kept for one device.

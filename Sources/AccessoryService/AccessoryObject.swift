@@ -10,13 +10,13 @@ internal import DBusKit
 final class AccessoryObject: ServiceObject {
     let id: AccessoryID
     unowned let service: AccessoryService
-    /// The radio's object and link as they were signalled last: both change without the accessory.
-    private var published: (device: ObjectPath?, link: RadioLink)
+    /// The properties that change without the accessory, as they were signalled last.
+    private var published = AccessoryProperties()
 
     init(_ accessory: Accessory, _ service: AccessoryService) {
         id = accessory.id
         self.service = service
-        published = (service.devicePath(of: accessory), service.engine.link(with: accessory))
+        published = passing(accessory)
     }
 
     var path: ObjectPath { AccessoryBus.accessoryPath(id) }
@@ -30,6 +30,8 @@ final class AccessoryObject: ServiceObject {
         table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
         table.method("Rename", for: .admins, AccessoryObject.rename)
         table.method("Remove", for: .admins, AccessoryObject.remove)
+        table.method("ScheduleRemoval", for: .admins, AccessoryObject.scheduleRemoval)
+        table.method("CancelRemoval", for: .admins, AccessoryObject.cancelRemoval)
         table.method("Unpair", for: .admins, AccessoryObject.unpair)
         table.method("ImageData", for: .admins, AccessoryObject.imageData)
         var networks = MemberTable<AccessoryObject>(network)
@@ -48,23 +50,24 @@ final class AccessoryObject: ServiceObject {
         var properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
         guard service.clients.isAdmin(caller) else { return properties }
         properties.apps = service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted()
-        properties.update(service.engine.link(with: granted.accessory))
+        properties.update(service.engine, granted.accessory)
         properties.problems = service.engine.problems(with: granted.accessory)
         return properties
     }
 
-    /// The names of the properties in which the radio's object and link differ from the last signals.
-    func radioChanges(of accessory: Accessory) -> [String] {
+    /// The properties that change without the accessory: by the radio's object, its link, and a delayed removal.
+    private func passing(_ accessory: Accessory) -> AccessoryProperties {
+        var properties = AccessoryProperties()
+        properties.device = service.devicePath(of: accessory) ?? "/"
+        properties.update(service.engine, accessory)
+        return properties
+    }
+
+    /// The names of such properties that differ from the last signals.
+    func passingChanges(of accessory: Accessory) -> [String] {
         let old = published
-        published = (service.devicePath(of: accessory), service.engine.link(with: accessory))
-        func properties(_ device: ObjectPath?, _ link: RadioLink) -> AccessoryProperties {
-            var properties = AccessoryProperties()
-            properties.device = device ?? "/"
-            properties.update(link)
-            return properties
-        }
-        return AccessoryProperties.table.changes(
-            from: properties(old.device, old.link), to: properties(published.device, published.link))
+        published = passing(accessory)
+        return AccessoryProperties.table.changes(from: old, to: published)
     }
 
     // MARK: Calls
@@ -110,6 +113,22 @@ final class AccessoryObject: ServiceObject {
         }
     }
 
+    private func scheduleRemoval(_ call: MethodCall) throws(BusError) {
+        let accessory = try requireAccessory()
+        try mappingErrors { () throws(SetupError) in
+            try service.engine.scheduleRemoval(
+                of: accessory, in: UInt32(call.arguments[0].integerValue ?? 0), reason: "removed by an admin",
+                by: service.asAdmin(call.sender))
+        }
+        call.reply()
+    }
+
+    private func cancelRemoval(_ call: MethodCall) throws(BusError) {
+        let accessory = try requireAccessory()
+        try mappingErrors { () throws(SetupError) in try service.engine.cancelRemoval(of: accessory) }
+        call.reply()
+    }
+
     private func imageData(_ call: MethodCall) throws(BusError) {
         guard let image = try requireAccessory().image else { throw .failed("it was set up without an image") }
         call.reply(.bytes(image.bytes))
@@ -124,7 +143,9 @@ final class AccessoryObject: ServiceObject {
 }
 
 extension AccessoryProperties {
-    fileprivate mutating func update(_ link: RadioLink) {
+    fileprivate mutating func update(_ engine: AccessoryEngine, _ accessory: Accessory) {
+        let link = engine.link(with: accessory)
+        removalTime = Int(engine.removalTime(of: accessory.id) ?? 0)
         isConnected = link.isConnected
         battery = link.battery ?? -1
         advertisedName = ShownName.marked(link.name ?? "")

@@ -221,7 +221,7 @@ extension AccessoryService {
         case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)
         case .accessoryAppeared(let accessory): accessoryAppeared(accessory)
         case .accessoryChanged(let accessory, let old): accessoryChanged(accessory, from: old)
-        case .deviceChanged(let accessory): deviceChanged(of: accessory)
+        case .deviceChanged(let accessory), .removalChanged(let accessory): passingChanged(of: accessory)
         case .accessoryDisappeared(let accessory): accessoryDisappeared(accessory)
         case .visibilityChanged(let accessory, let app, let isVisible):
             visibilityChanged(of: accessory, to: app, visible: isVisible)
@@ -258,12 +258,12 @@ extension AccessoryService {
         for grant in engine.ledger.grants(of: accessory.id) {
             publishChanges(from: GrantedAccessory(old, grant), to: GrantedAccessory(accessory, grant))
         }
-        deviceChanged(of: accessory)
+        passingChanged(of: accessory)
     }
 
-    private func deviceChanged(of accessory: Accessory) {
+    private func passingChanged(of accessory: Accessory) {
         guard let object = self.object(of: accessory.id) else { return }
-        let names = object.radioChanges(of: accessory)
+        let names = object.passingChanges(of: accessory)
         guard !names.isEmpty else { return }
         let concerned = clients.identified.filter {
             clients.isAdmin($0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
@@ -274,7 +274,7 @@ extension AccessoryService {
     /// Signals the changes of an accessory to the callers that see it by a grant.
     private func publishChanges(from old: GrantedAccessory, to new: GrantedAccessory) {
         guard let object = self.object(of: new.accessory.id) else { return }
-        // `deviceChanged` signals the radio's object; any one shows whether there is a Bluetooth side.
+        // `passingChanged` signals the radio's object; any one shows whether there is a Bluetooth side.
         let any = AccessoryBus.root
         publish(
             object, from: AccessoryProperties(old, device: any), to: AccessoryProperties(new, device: any),

@@ -142,6 +142,7 @@ struct Assembly {
     }
 
     private func end() {
+        engine.finishRemovals()
         // The next run restores an interface that is not back in time.
         var isRestored = false
         engine.leaveNetworks { isRestored = true }

@@ -5,7 +5,6 @@
 import { KeyedList, ask, badge, button, choices, element, facts, field, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
 import { Images, showImage } from "./images.js";
-import { Removals } from "./removals.js";
 import { ago, compare, moment, words } from "./text.js";
 import { visibility } from "./visibility.js";
 
@@ -27,11 +26,13 @@ const ORDERS = {
     created: (a, b) => b.created - a.created || ORDERS.name(a, b),
 };
 
+/** In seconds; the daemon carries a removal out even when the page is closed meanwhile. */
+const REMOVAL_DELAY = 10;
+
 export class Accessories {
     #bus;
     #objects;
     #images;
-    #removals;
     #list;
     #empty = message(words.noAccessories(), words.noAccessoriesHint());
     #none = message(words.nothingFits());
@@ -53,7 +54,6 @@ export class Accessories {
         this.#objects = objects;
         this.#images = new Images(path => bus.call(path, "Accessory.ImageData").then(([data]) => data));
         this.#images.addEventListener("loaded", () => this.#drawAgain());
-        this.#removals = new Removals(() => this.#drawAgain());
         const list = element("ul", { class: "cards" });
         this.#list = new KeyedList(list, each => each.path, each => this.#make(each.path), (item, each) => item.update(each));
         choices(this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]);
@@ -154,7 +154,7 @@ export class Accessories {
             if (!this.#opened.delete(path)) this.#opened.add(path);
             this.#drawAgain();
         }, "opens");
-        const leaving = this.#removals.notice(path);
+        const leaving = this.#makeNotice(path);
         const card = element("article", { class: "card", "aria-labelledby": id }, element("div", { class: "summary" }, box,
             element("span", { class: "picture", "aria-hidden": "true" }, image),
             element("div", { class: "about" }, element("h2", { id }, title), other, badges, apps), open), leaving.element);
@@ -164,7 +164,7 @@ export class Accessories {
         item.update = each => {
             const { accessory } = each;
             if (accessory.HasImage) showImage(image, this.#images.address(path));
-            leaving.update();
+            leaving.update(accessory);
             const parts = [accessory, ...each.grants, ...each.apps, each.label, each.joined, each.isOpen, this.#selected?.has(path), this.#opened.size > 0,
                 this.#objects.admin.Adapters, Math.floor(Date.now() / 60_000)];
             if (last && last.length === parts.length && parts.every((part, index) => part === last[index])) return;
@@ -292,7 +292,23 @@ export class Accessories {
         });
     }
 
-    #removeLater(path) { this.#removals.begin(path, () => this.#bus.call(path, "Accessory.Remove")); }
+    #removeLater(path) { return this.#bus.call(path, "Accessory.ScheduleRemoval", REMOVAL_DELAY); }
+
+    /** The notice of a removal that can still be taken back. */
+    #makeNotice(path) {
+        const text = element("p", { role: "status" });
+        const undo = button(words.undo(), async () => {
+            try { await this.#bus.call(path, "Accessory.CancelRemoval"); } catch (error) { setText(text, words.error(error)); }
+        }, "primary");
+        const made = element("div", { class: "leaving", hidden: true }, text, undo);
+        const update = accessory => {
+            const isLeaving = accessory.RemovalTime > 0;
+            if (isLeaving === !made.hidden) return;
+            show(made, isLeaving);
+            setText(text, isLeaving ? words.removedSoon() : "");
+        };
+        return { element: made, update };
+    }
 
     // MARK: Several
 
@@ -323,9 +339,10 @@ export class Accessories {
         ask({
             title: words.removeSeveral(chosen.length), action: words.remove(), kind: "danger",
             content: [element("p", {}, words.removeHint()), element("ul", { class: "plain" }, ...chosen.map(each => element("li", {}, name(each.label))))],
-            run: () => {
+            run: async () => {
+                await Promise.all(chosen.map(each => this.#removeLater(each.path)));
                 this.#selected = null;
-                for (const each of chosen) this.#removeLater(each.path);
+                this.#drawAgain();
             },
         });
     }

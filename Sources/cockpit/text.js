@@ -237,9 +237,7 @@ export const words = {
     revokeSeveral: count => plural("Revoke access to $0 accessory?", "Revoke access to $0 accessories?", count),
     revokeSeveralHint: () => _("The app loses access immediately. An accessory that no other app uses is unpaired."),
     undo: () => _("Undo"),
-    undoIn: seconds => fill(_("Undo ($0)"), seconds),
     removedSoon: () => _("It will be removed in a few seconds."),
-    removing: () => _("It is being removed."),
     notifyMe: () => _("Notify me when an app asks"),
 
     // Apps.

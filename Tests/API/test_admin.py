@@ -254,6 +254,49 @@ class Looks(AdminTest):
         self.assertEqual(bytes(admin.call(die, ACCESSORY, "ImageData")), PRODUCT)
 
 
+class DelayedRemovals(AdminTest):
+    """A removal that a person can still take back, whichever program shows it."""
+
+    def setUp(self):
+        super().setUp()
+        self.dice = self.app()
+        self.die = self.add(self.dice, self.picker(), "Dice 4F")
+
+    def time(self):
+        return int(self.world.admin.get(self.die, ACCESSORY, "RemovalTime"))
+
+    def test_another_admin_sees_it_and_takes_it_back(self):
+        asks, other = self.world.admin, Client(self.world)
+        other.objects()
+        asks.call(self.die, ACCESSORY, "ScheduleRemoval", "u", 60)
+        self.assertGreater(self.time(), 0)
+        wait(lambda: [self.time()] == [int(each.arguments[1]["RemovalTime"]) for each in other.signals
+                                       if each.path == self.die and "RemovalTime" in each.arguments[1]], what="the signal")
+        self.assertFails(BUS_ERROR + "UnknownMethod", self.dice.call, self.die, ACCESSORY, "CancelRemoval")
+        other.call(self.die, ACCESSORY, "CancelRemoval")
+        self.assertEqual(self.time(), 0)
+        self.assertFails(error("InvalidRequest"), other.call, self.die, ACCESSORY, "CancelRemoval", says=["is not to be removed"])
+        self.assertEqual(len(self.world.grants()), 1)
+
+    def test_whoever_asked_may_go(self):
+        asks = Client(self.world)
+        asks.call(self.die, ACCESSORY, "ScheduleRemoval", "u", 1)
+        asks.close()
+        self.dice.wait_event("accessoryRemoved")
+        self.assertEqual(self.world.grants(), {})
+
+    def test_a_daemon_that_ends_removes_first(self):
+        self.world.admin.call(self.die, ACCESSORY, "ScheduleRemoval", "u", 60)
+        self.world.restart_daemon()
+        self.assertEqual(self.world.grants(), {})
+
+    def test_delays_are_bounded(self):
+        for seconds in (0, 61, 2**32 - 1):
+            self.assertFails(error("InvalidRequest"), self.world.admin.call, self.die, ACCESSORY, "ScheduleRemoval", "u", seconds,
+                             says=["seconds", str(seconds)])
+        self.assertEqual(self.time(), 0)
+
+
 class Links(AdminTest):
     scenario = scenario(accessory("die", battery=77), accessory("mute", 2, BLUE))
 

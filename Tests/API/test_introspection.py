@@ -54,7 +54,7 @@ API = {
     ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "ExplainAccess": "so→a{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
             "Lockdown": "s"},
 }
-ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Adapter": "s", "NetworkName": "s", "Apps": "as", "Connected": "b", "Battery": "n", "Problems": "as", "AdvertisedName": "s", "HasImage": "b", "Rename": "s→", "Remove": "→", "Unpair": "→", "ImageData": "→ay"}
+ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Adapter": "s", "NetworkName": "s", "Apps": "as", "Connected": "b", "Battery": "n", "Problems": "as", "AdvertisedName": "s", "HasImage": "b", "RemovalTime": "t", "Rename": "s→", "Remove": "→", "ScheduleRemoval": "u→", "CancelRemoval": "→", "Unpair": "→", "ImageData": "→ay"}
 
 
 def summary(members):

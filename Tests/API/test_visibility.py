@@ -94,8 +94,8 @@ class Visibility(APITest):
         self.assertEqual(self.board.accessories, [self.blue])
 
     def test_what_is_the_admins_is_hidden_in_ones_own(self):
-        self.assertEqual(set(self.dice.get_all(self.pink, ACCESSORY)) & {"Address", "Adapter", "NetworkName", "Apps", "Connected", "Battery", "Problems", "AdvertisedName", "HasImage"}, set())
-        for name in ("Address", "Adapter", "NetworkName", "Apps", "Connected", "Battery", "Problems", "AdvertisedName", "HasImage"):
+        self.assertEqual(set(self.dice.get_all(self.pink, ACCESSORY)) & {"Address", "Adapter", "NetworkName", "Apps", "Connected", "Battery", "Problems", "AdvertisedName", "HasImage", "RemovalTime"}, set())
+        for name in ("Address", "Adapter", "NetworkName", "Apps", "Connected", "Battery", "Problems", "AdvertisedName", "HasImage", "RemovalTime"):
             hidden = self.assertFails(BUS_ERROR + "UnknownProperty", self.dice.get, self.pink, ACCESSORY, name)
             missing = self.assertFails(BUS_ERROR + "UnknownProperty", self.dice.get, self.pink, ACCESSORY, "Colour")
             self.assertEqual(hidden.get_dbus_message().replace(name, "…"), missing.get_dbus_message().replace("Colour", "…"))

@@ -93,7 +93,7 @@ class Removals(WebTest):
         self.page.wait(lambda: "It will be removed" not in self.page.text, "the notice to go")
         self.assertEqual(len(self.world.grants()), 1)
 
-    def test_a_page_that_is_closed_removes_at_once(self):
+    def test_a_page_that_is_closed_removes_it_still(self):
         self.page.press("Remove Pink Dice")
         self.page.press("Remove", "dialog")
         self.page.sees("It will be removed in a few seconds.")
