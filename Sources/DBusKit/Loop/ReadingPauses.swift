@@ -55,3 +55,80 @@ public final class ReadingPauses {
         if let next = pace.pause(after: taken, at: loop.now) { wait(next) } else { listen() }
     }
 }
+
+// MARK: - Paces
+
+/// Decides after each reading whether the next one waits.
+public protocol ReadingPace {
+    /// - Parameters:
+    ///   - taken: messages that were read.
+    ///   - now: when, in microseconds.
+    /// - Returns: how long to wait before the next reading; nil when the descriptor is to be waited for.
+    mutating func pause(after taken: Int, at now: Int64) -> Duration?
+}
+
+/// For messages that no program waits for: the same pause after each reading of several messages, and hardly any after
+/// one that found the socket full, whose sender has kept others.
+struct BatchPace: ReadingPace {
+    private let pause: Duration
+    private var isShort = false
+
+    private static let shortest = Duration.milliseconds(1)
+    /// As many messages as a full socket has at least.
+    static let full = 140
+    /// Bytes of a message, of which so many fit.
+    private static let messageBytes = 450
+
+    init(pause: Duration) {
+        self.pause = pause
+    }
+
+    mutating func pause(after taken: Int, at _: Int64) -> Duration? {
+        // Little after a short pause may still be much after a long one.
+        let isBusy = isShort || Self.isBusy(taken)
+        isShort = taken >= Self.full
+        return isShort ? Self.shortest : isBusy ? pause : nil
+    }
+
+    /// Messages as the socket counts them: fewer long ones fill it.
+    ///
+    /// - Parameter bytes: that were there to be read.
+    static func load(messages: Int, bytes: Int) -> Int { isBusy(messages) ? max(messages, bytes / messageBytes) : messages }
+
+    /// Whether so many messages in one reading are worth a pause.
+    private static func isBusy(_ taken: Int) -> Bool { taken > 2 }
+}
+
+/// For streams that an app follows: the same pause while more than one message in an interval arrives. A slower stream
+/// is never delayed, and neither are the first messages of a burst.
+public struct StreamPace: ReadingPace, Sendable {
+    private let pause: Int64
+    private let interval: Int64
+    /// The time that the last messages may take at the slowest pace with pauses, less the time that has passed. It
+    /// spans two pauses at most, so that one in which few messages arrive by chance is not the last.
+    private var ahead: Int64 = 0
+    /// The time of the last reading.
+    private var last: Int64 = 0
+
+    /// A Bluetooth link is served every 7.5 ms or more, and bluetoothd passes on the messages of one such event within
+    /// a fraction of a millisecond: this much later loses nothing, and gathers them.
+    public static let betweenLinkEvents = Duration.milliseconds(2)
+
+    /// - Parameters:
+    ///   - pause: in whole milliseconds.
+    ///   - interval: between two messages of a stream that is slow; at most the pause. Nil for the pause.
+    public init(pause: Duration = betweenLinkEvents, interval: Duration? = nil) {
+        self.pause = Int64(pause / .microseconds(1))
+        self.interval = Int64((interval ?? pause) / .microseconds(1))
+    }
+
+    /// As the protocol has it.
+    public mutating func pause(after taken: Int, at now: Int64) -> Duration? {
+        guard taken > 0 else { return nil }
+        ahead = max(0, ahead - (now - last)) + Int64(taken) * interval
+        let isFast = ahead > pause
+        ahead = min(ahead, 2 * pause)
+        last = now
+        return isFast ? .microseconds(pause) : nil
+    }
+}
