@@ -45,7 +45,11 @@ let package = Package(
         .systemLibrary(name: "CSystem"),
         // The effects that a debug build reports, and at which a test may kill it.
         .target(name: "Effects", swiftSettings: settings),
-        .target(name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", "Effects", log], swiftSettings: settings),
+        // With library evolution, a module that imports DBusKit needs no C modules, even where another package imports
+        // it by `canImport` (Docs/Decisions/0038).
+        .target(
+            name: "DBusKit", dependencies: ["CDBus", "CGLib", "CSystem", "Effects", log],
+            swiftSettings: settings + [.unsafeFlags(["-enable-library-evolution"])]),
 
         // org.bluez as its clients see it. The simulator has its own.
         .target(name: "BlueZInterfaces", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
