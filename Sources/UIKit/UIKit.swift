@@ -3,3 +3,5 @@
 // A module by itself, so that `canImport(UIKit)` is true only for a package that asks for it.
 
 @_exported public import class AccessorySetupKit.UIImage
+@_exported public import Dispatch
+@_exported public import Foundation
