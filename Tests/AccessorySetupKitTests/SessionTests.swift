@@ -115,6 +115,13 @@ import Testing
         }
         let event = try await events.wait(for: .invalidated)
         #expect((event.error as? ASError)?.code == .activationFailed && event.error?.localizedDescription == "because")
+        // Later requests give the cause.
+        await #expect {
+            try await session.finishPickerDiscovery()
+        } throws: { error in
+            let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? ASError
+            return error.localizedDescription.hasSuffix("because") && cause?.code == .activationFailed
+        }
         withExtendedLifetime((bus, daemon, session)) {}
     }
 

@@ -20,7 +20,25 @@ final class SessionCore: Sendable {
         case created
         case activating
         case active
-        case ended
+        /// With the answer to later requests.
+        case ended(ASError)
+
+        static let released = Phase.ended(ASError(.invalidated, "the session was invalidated; an app needs a new one"))
+
+        /// The activation has failed: later requests must not hide the cause.
+        static func failed(_ cause: ASError) -> Phase {
+            let text = "the activation of the session has failed: \(cause.localizedDescription)"
+            return .ended(ASError(.invalidated, userInfo: [NSLocalizedDescriptionKey: text, NSUnderlyingErrorKey: cause]))
+        }
+
+        var hasBegun: Bool {
+            switch self {
+            case .activating, .active: true
+            case .created, .ended: false
+            }
+        }
+
+        var hasEnded: Bool { if case .ended = self { true } else { false } }
     }
 
     private struct State {
@@ -56,7 +74,7 @@ final class SessionCore: Sendable {
 
     // MARK: Life
 
-    var hasEnded: Bool { state.withLock { $0.phase == .ended } }
+    var hasEnded: Bool { state.withLock { $0.phase.hasEnded } }
 
     /// - Returns: whether the session is to be opened now.
     func begin(on queue: DispatchQueue, _ handler: EventHandler) -> Bool {
@@ -69,12 +87,8 @@ final class SessionCore: Sendable {
                 return true
             case .activating, .active:
                 return false
-            case .ended:
-                queue.async {
-                    handler.call(
-                        ASAccessoryEvent(
-                            .invalidated, error: ASError(.invalidated, "the session was invalidated; an app needs a new one")))
-                }
+            case .ended(let error):
+                queue.async { handler.call(ASAccessoryEvent(.invalidated, error: error)) }
                 return false
             }
         }
@@ -90,9 +104,9 @@ final class SessionCore: Sendable {
     @discardableResult
     func end(_ reason: ASError?, failing error: ASError) -> Bool {
         state.withLock { state in
-            let hadBegun = state.phase == .activating || state.phase == .active
-            guard state.phase != .ended else { return false }
-            state.phase = .ended
+            let hadBegun = state.phase.hasBegun
+            guard !state.phase.hasEnded else { return false }
+            if case .activating = state.phase, let reason { state.phase = .failed(reason) } else { state.phase = .released }
             // As with every picker: the completion, then the dismissal.
             failAll(error, in: &state)
             if state.isPickerShown { enqueue(ASAccessoryEvent(.pickerDidDismiss, error: error), in: state) }
@@ -108,9 +122,9 @@ final class SessionCore: Sendable {
     func abandon() -> Bool {
         // Released outside the lock: objects that the handler holds may call back when they go.
         let (handler, hadBegun) = state.withLock { state -> (EventHandler?, Bool) in
-            let hadBegun = state.phase == .activating || state.phase == .active
-            guard state.phase != .ended else { return (nil, false) }
-            state.phase = .ended
+            let hadBegun = state.phase.hasBegun
+            guard !state.phase.hasEnded else { return (nil, false) }
+            state.phase = .released
             failAll(ASError(.invalidated, "the session is gone"), in: &state)
             return (state.handler.take(), hadBegun)
         }
@@ -132,7 +146,7 @@ final class SessionCore: Sendable {
     ///   thread has done so.
     func deliver(_ event: ASAccessoryEvent, accessories: [ASAccessory]? = nil) -> [Send] {
         state.withLock { state in
-            guard state.phase != .ended else { return [] }
+            guard !state.phase.hasEnded else { return [] }
             var held: [Send] = []
             switch event.eventType {
             case .activated:
@@ -208,8 +222,8 @@ final class SessionCore: Sendable {
                 return state.lastToken
             case .created:
                 refusal = ASError(.invalidRequest, "the session is not active: activate it first")
-            case .ended:
-                refusal = ASError(.invalidated, "the session was invalidated; an app needs a new one")
+            case .ended(let error):
+                refusal = error
             }
             (state.queue ?? Self.queueOfNobody).async { completion(refusal) }
             return nil
@@ -220,8 +234,12 @@ final class SessionCore: Sendable {
     ///   already.
     func holdUnlessActive(_ token: Int, _ send: @escaping Send) -> Bool {
         state.withLock { state in
-            if state.phase == .activating, state.completions[token] != nil { state.held.append((token, send)) }
-            return state.phase == .active
+            switch state.phase {
+            case .active: return true
+            case .activating where state.completions[token] != nil: state.held.append((token, send))
+            case .activating, .created, .ended: break
+            }
+            return false
         }
     }
 
