@@ -108,6 +108,9 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     /// Goes with `isEqual`.
     open override var hash: Int { value.hashValue }
 
-    /// The same as ``uuidString``.
-    open override var description: String { uuidString }
+    /// The assigned name of a common service, characteristic or descriptor, such as `Battery`; of others the same as
+    /// ``uuidString``.
+    ///
+    /// Source: Apple's documentation of `CBUUID`, which does not list the names.
+    open override var description: String { value.flatMap(AssignedNames.name) ?? uuidString }
 }

@@ -133,40 +133,40 @@ extension CentralProbe: @preconcurrency CBPeripheralDelegate {
     }
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverIncludedServicesFor service: CBService, error: (any Error)?) {
-        say("didDiscoverIncludedServices \(service.uuid): \(Self.list(service.includedServices))", error)
+        say("didDiscoverIncludedServices \(service.uuid.uuidString): \(Self.list(service.includedServices))", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverCharacteristicsFor service: CBService, error: (any Error)?) {
-        say("didDiscoverCharacteristics \(service.uuid): \(Self.list(service.characteristics))", error)
+        say("didDiscoverCharacteristics \(service.uuid.uuidString): \(Self.list(service.characteristics))", error)
     }
 
     func peripheral(
         _ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
-        say("didDiscoverDescriptors \(characteristic.uuid): \(Self.list(characteristic.descriptors))", error)
+        say("didDiscoverDescriptors \(characteristic.uuid.uuidString): \(Self.list(characteristic.descriptors))", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        say("didUpdateValue \(characteristic.uuid) \(Self.hex(characteristic.value))", error)
+        say("didUpdateValue \(characteristic.uuid.uuidString) \(Self.hex(characteristic.value))", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        say("didWriteValue \(characteristic.uuid)", error)
+        say("didWriteValue \(characteristic.uuid.uuidString)", error)
     }
 
     func peripheral(
         _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
-        say("didUpdateNotificationState \(characteristic.uuid) \(characteristic.isNotifying ? "on" : "off")", error)
+        say("didUpdateNotificationState \(characteristic.uuid.uuidString) \(characteristic.isNotifying ? "on" : "off")", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor descriptor: CBDescriptor, error: (any Error)?) {
         let value = (descriptor.value as? Data).map(Self.hex) ?? descriptor.value
-        say("didUpdateDescriptor \(descriptor.uuid) \(value ?? "nothing")", error)
+        say("didUpdateDescriptor \(descriptor.uuid.uuidString) \(value ?? "nothing")", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor descriptor: CBDescriptor, error: (any Error)?) {
-        say("didWriteDescriptor \(descriptor.uuid)", error)
+        say("didWriteDescriptor \(descriptor.uuid.uuidString)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didModifyServices invalidatedServices: [CBService]) {
