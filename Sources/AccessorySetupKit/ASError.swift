@@ -45,6 +45,24 @@ public struct ASError: CustomNSError, Hashable, Sendable {
         case userCancelled = 700
         /// The person does not allow it.
         case userRestricted = 750
+
+        /// The message of an error that says no more.
+        fileprivate var text: String {
+            switch self {
+            case .success: "Success"
+            case .unknown: "Unknown error"
+            case .activationFailed: "Activation failed"
+            case .connectionFailed: "Connection failed"
+            case .discoveryTimeout: "Discovery timed out"
+            case .extensionNotFound: "Extension not found"
+            case .invalidated: "The session is invalidated"
+            case .invalidRequest: "Invalid request"
+            case .pickerAlreadyActive: "A picker is already active"
+            case .pickerRestricted: "The picker is restricted"
+            case .userCancelled: "The user cancelled"
+            case .userRestricted: "Restricted by the user"
+            }
+        }
     }
 
     /// Of ``ASErrorDomain``, always.
@@ -62,9 +80,9 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     /// - Parameters:
     ///   - code: the kind of error.
     ///   - userInfo: further details, under the keys of `NSError`; `NSLocalizedDescriptionKey` is the message. Without
-    ///     it, the message is the code's name.
+    ///     it, the message is the code's text.
     public init(_ code: Code, userInfo: [String: Any] = [:]) {
-        let named = userInfo.merging([NSLocalizedDescriptionKey: "\(code)"]) { given, _ in given }
+        let named = userInfo.merging([NSLocalizedDescriptionKey: code.text]) { given, _ in given }
         stored = NSError(domain: ASErrorDomain, code: code.rawValue, userInfo: named)
     }
 

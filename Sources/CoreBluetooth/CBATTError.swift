@@ -51,27 +51,56 @@ public struct CBATTError: CustomNSError, Hashable, Sendable {
         case unsupportedGroupType = 0x10
         /// The accessory has no room.
         case insufficientResources = 0x11
+
+        /// The beginning of each message with this code. Apps compare the terms of Apple's texts, so they are here.
+        var text: String {
+            switch self {
+            case .success: "Success"
+            case .invalidHandle: "The handle is invalid"
+            case .readNotPermitted: "Reading is not permitted"
+            case .writeNotPermitted: "Writing is not permitted"
+            case .invalidPdu: "The command is invalid"
+            case .insufficientAuthentication: "Authentication is insufficient"
+            case .requestNotSupported: "The request is not supported"
+            case .invalidOffset: "The offset is invalid"
+            case .insufficientAuthorization: "Authorization is insufficient"
+            case .prepareQueueFull: "The prepare queue is full"
+            case .attributeNotFound: "The attribute could not be found"
+            case .attributeNotLong: "The attribute is not long"
+            case .insufficientEncryptionKeySize: "The encryption key size is insufficient"
+            case .invalidAttributeValueLength: "The value's length is invalid"
+            case .unlikelyError: "Unlikely error"
+            case .insufficientEncryption: "Encryption is insufficient (insufficient encryption)"
+            case .unsupportedGroupType: "The group type is not supported"
+            case .insufficientResources: "Resources are insufficient"
+            }
+        }
     }
 
     /// The code as it came. An application's own (0x80–0x9F) has no name.
     private let raw: Int
     let message: String
 
-    init(raw: Int, _ message: String) {
+    private init(raw: Int, message: String) {
         self.raw = raw
         self.message = message
     }
 
-    /// An error with a code. Of `userInfo` only the description is kept.
+    /// - Parameter detail: the text of the answer, behind the code's.
+    init(raw: Int, _ detail: String) {
+        self.init(raw: raw, message: "\(Code(rawValue: raw)?.text ?? "Unknown ATT error"): \(detail)")
+    }
+
+    /// An error with a code. Of `userInfo` only the description is kept; without one the message is the code's text.
     public init(_ code: Code, userInfo: [String: Any] = [:]) {
-        self.init(raw: code.rawValue, userInfo[NSLocalizedDescriptionKey] as? String ?? "\(code)")
+        self.init(raw: code.rawValue, message: userInfo[NSLocalizedDescriptionKey] as? String ?? code.text)
     }
 
     /// The error that an object of ``CBATTErrorDomain`` stands for. The domain is not looked at.
     ///
     /// Source: the interface that Swift makes of Apple's header.
     public init(_nsError error: NSError) {
-        self.init(raw: error.code, error.localizedDescription)
+        self.init(raw: error.code, message: error.localizedDescription)
     }
 
     /// The code; ``Code/unlikelyError`` for one without a name.

@@ -34,7 +34,8 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
 
 /// Finds the accessories that are granted to the app, and connects to them.
 ///
-/// The app keeps the manager; the manager keeps its peripherals. When the app releases a manager, its links end. All
+/// The app must keep the manager, and each peripheral that it connects: when it releases one, the links end, for a
+/// peripheral with a logged warning. All
 /// methods may be called from any thread. They return at once, except for the methods that return peripherals: these
 /// wait for the daemon, which takes about a millisecond. The manager calls its delegate on the queue that it was
 /// created with, in order and never inline; during a callback the properties have the values as of that callback.
@@ -59,7 +60,11 @@ open class CBCentralManager: CBManager {
     private weak var storedDelegate: (any CBCentralManagerDelegate)?
     private var storedState = CBManagerState.unknown
     private var storedIsScanning = false
-    private var peripherals: [UUID: CBPeripheral] = [:]
+    private var peripherals: [UUID: WeakPeripheral] = [:]
+
+    private struct WeakPeripheral {
+        weak var value: CBPeripheral?
+    }
 
     // MARK: Life
 
@@ -279,15 +284,18 @@ open class CBCentralManager: CBManager {
 
     private static func flag(_ value: Any?) -> Bool { (value as? Bool) ?? (value as? NSNumber)?.boolValue ?? false }
 
-    /// The one object for an accessory.
+    /// The one object for an accessory; a new one when the app has none.
     func peripheral(_ identifier: UUID) -> CBPeripheral {
         core.lock.withLock {
-            if let peripheral = peripherals[identifier] { return peripheral }
+            if let peripheral = peripherals[identifier]?.value { return peripheral }
             let peripheral = CBPeripheral(identifier, core)
-            peripherals[identifier] = peripheral
+            peripherals[identifier] = WeakPeripheral(value: peripheral)
             return peripheral
         }
     }
+
+    /// The object for an accessory, if the app has kept it.
+    func retained(_ identifier: UUID) -> CBPeripheral? { core.lock.withLock { peripherals[identifier]?.value } }
 
     /// Another state; on the queue.
     func apply(_ state: CBManagerState) {

@@ -53,6 +53,31 @@ public struct CBError: CustomNSError, Hashable, Sendable {
         /// Never comes on Linux.
         case leGattNearBackgroundNotificationLimit = 18
 
+        /// The beginning of each message with this code. Apps compare the terms of Apple's texts, so they are here.
+        var text: String {
+            switch self {
+            case .unknown: "Unknown error"
+            case .invalidParameters: "Invalid parameters"
+            case .invalidHandle: "The specified handle is invalid"
+            case .notConnected: "The specified device is not connected"
+            case .outOfSpace: "Out of space to complete the operation"
+            case .operationCancelled: "The operation was cancelled"
+            case .connectionTimeout: "The connection has timed out unexpectedly"
+            case .peripheralDisconnected: "The specified device has disconnected from us"
+            case .uuidNotAllowed: "The specified UUID is not allowed for this operation"
+            case .alreadyAdvertising: "Advertising has already started"
+            case .connectionFailed: "The connection has failed unexpectedly"
+            case .connectionLimitReached: "The limit of connections is reached"
+            case .unknownDevice: "The specified device is unknown"
+            case .operationNotSupported: "The operation is not supported"
+            case .peerRemovedPairingInformation: "Peer removed pairing information"
+            case .encryptionTimedOut: "Failed to encrypt the connection, the connection has timed out unexpectedly"
+            case .tooManyLEPairedDevices: "Too many LE devices are paired"
+            case .leGattExceededBackgroundNotificationLimit: "The limit of notifications in the background is exceeded"
+            case .leGattNearBackgroundNotificationLimit: "The limit of notifications in the background is near"
+            }
+        }
+
         /// The earlier spelling.
         public static var unkownDevice: Code { .unknownDevice }
     }
@@ -61,14 +86,17 @@ public struct CBError: CustomNSError, Hashable, Sendable {
     public let code: Code
     let message: String
 
-    init(_ code: Code, _ message: String) {
+    private init(_ code: Code, message: String) {
         self.code = code
         self.message = message
     }
 
-    /// An error with a code. Of `userInfo` only the description is kept.
+    /// - Parameter detail: the cause on this machine, behind the code's text.
+    init(_ code: Code, _ detail: String) { self.init(code, message: "\(code.text): \(detail)") }
+
+    /// An error with a code. Of `userInfo` only the description is kept; without one the message is the code's text.
     public init(_ code: Code, userInfo: [String: Any] = [:]) {
-        self.init(code, userInfo[NSLocalizedDescriptionKey] as? String ?? "\(code)")
+        self.init(code, message: userInfo[NSLocalizedDescriptionKey] as? String ?? code.text)
     }
 
     /// The error that an object of ``CBErrorDomain`` stands for; ``Code/unknown`` where its code is none of Apple's.
@@ -76,7 +104,7 @@ public struct CBError: CustomNSError, Hashable, Sendable {
     ///
     /// Source: the interface that Swift makes of Apple's header.
     public init(_nsError error: NSError) {
-        self.init(Code(rawValue: error.code) ?? .unknown, error.localizedDescription)
+        self.init(Code(rawValue: error.code) ?? .unknown, message: error.localizedDescription)
     }
 
     /// The same as ``CBErrorDomain``.

@@ -11,7 +11,8 @@ public enum CBManagerState: Int, Sendable {
     case unknown = 0
     /// The connection to the daemon was lost; an update follows once it is back.
     case resetting = 1
-    /// There is no adapter. A ``CBPeripheralManager`` is always so.
+    /// There is no adapter, or no daemon to connect to; an update follows once there is. A ``CBPeripheralManager`` is
+    /// always so.
     case unsupported = 2
     /// No manifest of this machine fits the program: it is no app.
     case unauthorized = 3

@@ -21,11 +21,11 @@ public enum CBPeripheralState: Int, Sendable {
 
 /// An accessory that is granted to the app.
 ///
-/// It comes from a ``CBCentralManager``, which keeps it. Its methods may be called from any thread and return at once;
-/// the delegate receives the results on the manager's queue, in order. Requests are made one after the other. Each
-/// request that has an answer is answered once. When the link breaks, the requests that wait are answered with an
-/// error, before `didDisconnectPeripheral`; requests that were made in between are answered right after it. Requests
-/// without a link are logged and ignored.
+/// It comes from a ``CBCentralManager``. The app must keep it while it connects or is connected. Its methods may be
+/// called from any thread and return at once; the delegate receives the results on the manager's queue, in order.
+/// Requests are made one after the other. Each request that has an answer is answered once. When the link breaks, the
+/// requests that wait are answered with an error, before `didDisconnectPeripheral`; requests that were made in between
+/// are answered right after it. Requests without a link are logged and ignored.
 ///
 /// Source: Apple's documentation of `CBPeripheral`.
 open class CBPeripheral: CBPeer {
@@ -41,6 +41,12 @@ open class CBPeripheral: CBPeer {
     init(_ identifier: UUID, _ core: CentralCore) {
         self.core = core
         super.init(identifier)
+    }
+
+    deinit {
+        guard storedState == .connecting || storedState == .connected else { return }
+        Misuse.log("an app must keep a peripheral that it connects: disconnecting \(identifier), which was released")
+        core.perform { [identifier] in $0.abandon(identifier) }
     }
 
     private var lock: NSLock { core.lock }

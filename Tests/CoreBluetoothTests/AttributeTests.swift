@@ -152,7 +152,7 @@ import Testing
         app.peripheral.writeValue(Data([1]), for: try app.characteristic("FF3F"), type: .withResponse)
         #expect(try await app.events.wait("written FF3F") == "written FF3F CBATTError.writeNotPermitted")
         app.peripheral.setNotifyValue(true, for: try app.characteristic("FF41"))
-        #expect(try await app.events.wait("notifying FF41") == "notifying FF41 false CBError.operationNotSupported")
+        #expect(try await app.events.wait("notifying FF41") == "notifying FF41 false CBATTError.requestNotSupported")
         app.peripheral.readValue(for: try app.characteristic("FF42"))
         // It is not paired.
         #expect(try await app.events.wait("value FF42") == "value FF42  CBATTError.insufficientAuthentication")
@@ -332,6 +332,21 @@ import Testing
         try await app.events.wait("state poweredOff")
         #expect(app.events.lines.last == "state poweredOff" && !dice.isNotifying)
         #expect(app.events.lines.filter { $0.hasPrefix("disconnected") }.count == 1)
+    }
+
+    /// Each request is answered with the end of the link, whatever the view has answered meanwhile.
+    @Test func aGrantThatEndsEndsRequests() async throws {
+        let app = try await Self.discovered()
+        let value = try app.characteristic("FF40")
+        for _ in 0..<200 { app.peripheral.readValue(for: value) }
+        try await app.events.wait("value FF40")
+        try await app.world.revoke(app.identifier)
+        let lines = try await app.events.wait("200 answers and the end") { lines in
+            let found = lines.filter { $0.hasPrefix("value FF40") || $0.hasPrefix("disconnected") }
+            return found.count == 201 ? found : nil
+        }
+        let errors = Set(lines.compactMap { $0.split(separator: " ").last.map(String.init) }.filter { $0.contains("Error") })
+        #expect(errors == ["CBError.peripheralDisconnected"])
     }
 
     @Test func tooManyRequestsAreRefused() async throws {

@@ -173,6 +173,28 @@ import Testing
         try await app.events.wait("failed disconnected CBError.unknownDevice")
     }
 
+    @Test func aPeripheralThatIsReleasedIsDisconnected() async throws {
+        let world = try World()
+        let identifier = try await world.grant()
+        let (recorder, other) = (Recorder(), Recorder())
+        let (manager, witness) = (world.manager(recorder), world.manager(other))
+        try await recorder.events.wait("state poweredOn")
+        try await other.events.wait("state poweredOn")
+        witness.registerForConnectionEvents(options: [:])
+        var peripheral = manager.retrievePeripherals(withIdentifiers: [identifier]).first
+        manager.connect(try #require(peripheral))
+        try await recorder.events.wait("connected")
+        try await other.events.wait("event peerConnected")
+        peripheral = nil
+        try await other.events.wait("event peerDisconnected")
+        // Another attempt is not hindered by the first.
+        peripheral = manager.retrievePeripherals(withIdentifiers: [identifier]).first
+        #expect(peripheral?.state == .disconnected)
+        manager.connect(try #require(peripheral))
+        try await recorder.events.wait("connected", count: 2)
+        #expect(!recorder.events.lines.contains { $0.hasPrefix("disconnected") })
+    }
+
     @Test func twoManagersShareALink() async throws {
         let world = try World()
         let app = try await App(world)

@@ -229,14 +229,15 @@ import Testing
         (bluez("InvalidArguments", "Invalid offset"), .invalidOffset, 7),
         (bluez("InvalidArguments", "Invalid Length"), .invalidAttributeValueLength, 13),
         (bluez("NotAuthorized", "Operation Not Authorized"), .insufficientAuthorization, 8),
+        (bluez("NotSupported", "Operation is not supported"), .requestNotSupported, 6),
         (bluez("Failed", "Operation failed with ATT error: 0x0e"), .unlikelyError, 0x0E),
         (bluez("Failed", "Operation failed with ATT error: 0x11"), .insufficientResources, 0x11),
         (bluez("Failed", "Operation failed with ATT error: 0x80"), .unlikelyError, 0x80),
     ])
     func codesOfTheAttributeProtocol(error: BusError, code: CBATTError.Code, raw: Int) throws {
-        let read = try #require(ErrorTable.error(error) as? CBATTError)
+        let read = try #require(ErrorTable.attributeError(error) as? CBATTError)
         #expect(read.code == code && read.errorCode == raw && (read as NSError).domain == "CBATTErrorDomain")
-        #expect((read as NSError).code == raw && read.localizedDescription == error.message)
+        #expect((read as NSError).code == raw && read.localizedDescription.hasSuffix(": " + error.message))
     }
 
     @Test(arguments: [
@@ -255,7 +256,7 @@ import Testing
         (.disconnected("gone"), .peripheralDisconnected),
     ])
     func errorsOfBlueZAndTheBus(error: BusError, code: CBError.Code) throws {
-        let read = try #require(ErrorTable.error(error) as? CBError)
+        let read = try #require(ErrorTable.linkError(error) as? CBError)
         #expect(
             read.code == code && (read as NSError).domain == CBErrorDomain && (read as NSError).code == code.rawValue)
     }
@@ -268,6 +269,33 @@ import Testing
     func reasonsWhyALinkEnds(word: String, code: CBError.Code) {
         #expect(ErrorTable.linkEnd("org.bluez.Reason." + word).code == code)
         #expect(ErrorTable.linkEnd(nil).code == .peripheralDisconnected)
+    }
+
+    /// Apps look for these terms of Apple's texts.
+    @Test(arguments: [
+        (bluez("Failed", "le-connection-key-missing"), "removed pairing information"),
+        (bluez("Failed", "le-connection-timeout"), "The connection has timed out unexpectedly"),
+        (bluez("AuthenticationTimeout", "late"), "Failed to encrypt the connection"),
+        (bluez("Failed", "Operation failed with ATT error: 0x0f"), "insufficient encryption"),
+        (bluez("Failed", "Operation failed with ATT error: 0x0f"), "Encryption is insufficient"),
+        (bluez("NotPermitted", "Not paired"), "Authentication is insufficient"),
+        (bluez("NotPermitted", "Read not permitted"), "Reading is not permitted"),
+        (bluez("Failed", "Operation failed with ATT error: 0x80"), "Unknown ATT error"),
+    ])
+    func textsHaveTheTermsOfApples(error: BusError, term: String) {
+        let read = ErrorTable.attributeError(error)
+        #expect(read.localizedDescription.contains(term) && (read as NSError).localizedDescription.contains(term))
+        #expect(read.localizedDescription.contains(error.message))
+    }
+
+    @Test func namesOfCommonUUIDs() {
+        for (text, name) in [
+            ("180F", "Battery"), ("0000180f-0000-1000-8000-00805f9b34fb", "Battery"), ("2A19", "Battery Level"),
+            ("2902", "Client Characteristic Configuration"), ("FF40", "FF40"), (UUID().uuidString.lowercased(), nil),
+        ] {
+            let uuid = CBUUID(string: text)
+            #expect("\(uuid)" == name ?? text.uppercased() && uuid.uuidString == text.uppercased())
+        }
     }
 
     @Test func onlyWhatCannotChangeEndsConnecting() {
@@ -411,6 +439,6 @@ import Testing
         manager.startAdvertising([CBAdvertisementDataLocalNameKey: "x"])
         #expect(!manager.updateValue(Data(), for: level, onSubscribedCentrals: nil))
         try await delegate.events.wait("advertising true")
-        #expect(delegate.events.lines == ["state unsupported", "added 180F true", "advertising true"])
+        #expect(delegate.events.lines == ["state unsupported", "added Battery true", "advertising true"])
     }
 }

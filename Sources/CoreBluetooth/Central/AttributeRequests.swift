@@ -139,13 +139,20 @@ final class AttributeRequests {
                     self?.send(path, interface, member, arguments, tries: tries + 1, completion)
                 }
                 self.attempt = .pause(timer)
-            } else if self.session.tree.hasAttribute(path) {
-                completion(result)
+            } else if error.isStandard("UnknownObject"), self.session.tree.hasAttribute(path) {
+                // The signals about its removal, or the end of the grant, are on their way: before the next answer.
+                self.session.readGrants { [weak self] in self?.failed(path, error, completion) }
             } else {
-                self.database.whenSettled { completion(result) }
+                self.failed(path, error, completion)
             }
         }
         attempt = call.map { .call($0) } ?? .none
+    }
+
+    private func failed(_ path: ObjectPath, _ error: BusError, _ completion: @escaping (Result<[DBusValue], BusError>) -> Void) {
+        guard !queue.isClosed else { return }
+        guard session.tree.hasAttribute(path) else { return database.whenSettled { completion(.failure(error)) } }
+        completion(.failure(error))
     }
 
     // MARK: Discovering
@@ -280,7 +287,7 @@ final class AttributeRequests {
                 begin: { [self] in
                     prepare()
                     send(path, interface, member, arguments) { [self] result in
-                        answer(result.mapError { ErrorTable.error($0) })
+                        answer(result.mapError { ErrorTable.attributeError($0) })
                         finish()
                     }
                 }, fail: { answer(.failure($0)) }))
@@ -332,7 +339,7 @@ final class AttributeRequests {
             publishNotifying(path, false, nil)
         case .failure(let error):
             if isWanted { notifications.stopped(path) }
-            publishNotifying(path, nil, ErrorTable.error(error))
+            publishNotifying(path, nil, ErrorTable.attributeError(error))
         }
     }
 

@@ -40,7 +40,7 @@ final class CentralClient {
     }
 
     func end() {
-        for link in links.values { link.handle(.managerReleased) }
+        for link in links.values { link.handle(.released) }
         links = [:]
         session.end()
     }
@@ -194,6 +194,12 @@ final class CentralClient {
         core.publish(identifier) { _, peripheral in peripheral.apply(state: .disconnected) }
     }
 
+    /// The app has released a peripheral.
+    func abandon(_ identifier: UUID) {
+        links.removeValue(forKey: identifier)?.handle(.released)
+        searchesChanged()
+    }
+
     func beginScan(_ request: Scanner.Request) {
         guard session.state == .poweredOn else { return }
         scanner.begin(request)
@@ -233,7 +239,8 @@ final class CentralClient {
         let device = session.tree.device(grant.path)
         if let services = eventFilter.services, Set(services).isDisjoint(with: device?.services ?? []) { return }
         let event: CBConnectionEvent = device?.isConnected == true ? .peerConnected : .peerDisconnected
-        core.publish(grant.identifier) { manager, peripheral in
+        core.publish { manager in
+            let peripheral = manager.peripheral(grant.identifier)
             manager.delegate?.centralManager(manager, connectionEventDidOccur: event, for: peripheral)
         }
     }

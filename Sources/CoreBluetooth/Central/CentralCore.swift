@@ -74,12 +74,11 @@ final class CentralCore: Sendable {
         if add(mayBeDropped, { $0.append(body) }) == 1 { wakeQueue() }
     }
 
-    /// As above, with a peripheral.
-    func publish(
-        _ identifier: UUID, mayBeDropped: Bool = false,
-        _ body: @escaping @Sendable (CBCentralManager, CBPeripheral) -> Void
-    ) {
-        publish(mayBeDropped: mayBeDropped) { manager in body(manager, manager.peripheral(identifier)) }
+    /// As above, with a peripheral that the app keeps.
+    func publish(_ identifier: UUID, _ body: @escaping @Sendable (CBCentralManager, CBPeripheral) -> Void) {
+        publish { manager in
+            if let peripheral = manager.retained(identifier) { body(manager, peripheral) }
+        }
     }
 
     /// Publishes a characteristic's value. The queue is woken at the end of the loop's turn, since more may follow.
@@ -122,7 +121,8 @@ final class CentralCore: Sendable {
             guard let manager = manager.value else { return }
             switch item {
             case .body(let body): body(manager)
-            case .values(let identifier, let path, let values): deliver(values, of: path, manager.peripheral(identifier))
+            case .values(let identifier, let path, let values):
+                if let peripheral = manager.retained(identifier) { deliver(values, of: path, peripheral) }
             }
         }
     }

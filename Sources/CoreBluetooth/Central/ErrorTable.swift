@@ -6,12 +6,15 @@ internal import BlueZInterfaces
 internal import DBusKit
 
 enum ErrorTable {
-    /// Reads BlueZ' and the bus' errors.
-    static func error(_ error: BusError) -> any Error & Sendable {
-        let text = error.message.isEmpty ? error.name : error.message
-        if let code = attributeCode(error) { return CBATTError(raw: code, text) }
-        return CBError(code(error), text)
+    /// Reads the error of a request about an attribute.
+    static func attributeError(_ error: BusError) -> any Error & Sendable {
+        attributeCode(error).map { CBATTError(raw: $0, text(error)) } ?? linkError(error)
     }
+
+    /// Reads the error of a request about a link.
+    static func linkError(_ error: BusError) -> any Error & Sendable { CBError(code(error), text(error)) }
+
+    private static func text(_ error: BusError) -> String { error.message.isEmpty ? error.name : error.message }
 
     /// Codes of the attribute protocol that BlueZ has a text for, in lower case.
     private static let attributeTexts: [String: Int] = [
@@ -24,7 +27,7 @@ enum ErrorTable {
 
     /// Codes of the attribute protocol that BlueZ has an error for, whatever the text.
     private static let attributeErrors: [BlueZError: Int] = [
-        .notAuthorized: 0x08, .invalidOffset: 0x07, .invalidValueLength: 0x0D, .improperlyConfigured: 0xFD,
+        .notSupported: 0x06, .notAuthorized: 0x08, .invalidOffset: 0x07, .invalidValueLength: 0x0D, .improperlyConfigured: 0xFD,
     ]
 
     private static func attributeCode(_ error: BusError) -> Int? {

@@ -44,7 +44,7 @@ struct LinkMachine {
         case revoked
         /// An earlier process of the app has left the link up.
         case adopted
-        case managerReleased
+        case released
     }
 
     enum Effect {
@@ -118,7 +118,7 @@ struct LinkMachine {
         case .granted(let path): move(to: path, now)
         case .revoked: revoke(now)
         case .adopted: [.hold(path)] + begin()
-        case .managerReleased: abandon()
+        case .released: abandon()
         }
     }
 
@@ -168,7 +168,7 @@ struct LinkMachine {
         defer { state = .idle }
         return switch state {
         case .connecting, .connected:
-            [.endRequests(CBError(.operationCancelled, "the manager was released")), .drop(path)]
+            [.endRequests(CBError(.operationCancelled, "the app has released it")), .drop(path)]
         case .idle, .waiting, .disconnecting: [.cancelRetry]
         }
     }
@@ -188,7 +188,7 @@ struct LinkMachine {
     private mutating func connectAnswered(_ error: BusError?, _ now: Surroundings) -> [Effect] {
         guard case .connecting = state else { return [] }
         guard let error else { return linkUp() }
-        if ErrorTable.endsConnecting(error) { return fail(ErrorTable.error(error)) }
+        if ErrorTable.endsConnecting(error) { return fail(ErrorTable.linkError(error)) }
         state = .waiting(isSearching: true)
         pace.failed(now.now)
         return [.release(path), .schedule(Self.maxPause)]

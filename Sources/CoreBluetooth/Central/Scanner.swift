@@ -74,7 +74,8 @@ final class Scanner {
         let name = device.displayName ?? grant.name
         // 127: unknown (Core 5.4, Vol 4, Part E, 7.7.65.2).
         let rssi = device.rssi ?? 127
-        core.publish(grant.identifier, mayBeDropped: true) { manager, peripheral in
+        core.publish(mayBeDropped: true) { manager in
+            let peripheral = manager.peripheral(grant.identifier)
             peripheral.apply(name: name)
             guard manager.isScanning else { return }
             manager.delegate?.centralManager(

@@ -54,6 +54,9 @@ final class ViewSession {
     /// Guidelines, Bluetooth, connection parameters).
     private static let pace = StreamPace(pause: .milliseconds(12), interval: .microseconds(2500))
 
+    /// A daemon that is restarted is back by then: about three seconds.
+    private static let failuresUntilUnsupported = 6
+
     let address: Connection.Address
     let loop: MainLoop
     private let onEvent: (Event) -> Void
@@ -116,8 +119,8 @@ final class ViewSession {
     private func lost() {
         if case .ended = phase { return }
         disconnect()
-        publishState()
         scheduleRetry(maxPause: 5)
+        publishState()
     }
 
     private func refused() {
@@ -142,7 +145,7 @@ final class ViewSession {
     /// Nil while it is not known.
     private var currentState: CBManagerState? {
         switch phase {
-        case .disconnected, .ended: return .resetting
+        case .disconnected, .ended: return failures < Self.failuresUntilUnsupported ? .resetting : .unsupported
         case .refused: return .unauthorized
         case .connected(let live):
             guard live.grants.areKnown else { return nil }

@@ -118,7 +118,8 @@ public final class DiceCommunication: NSObject, CBCentralManagerDelegate, CBPeri
     private let newDice: ASAccessory
     private let event: ASAccessoryEvent
     private let onServices: ([CBUUID]) -> Void
-    private var kept: CBCentralManager?
+    private var kept: CBPeripheral?
+    private var keptManager: CBCentralManager?
 
     public init(_ event: ASAccessoryEvent, onServices: @escaping ([CBUUID]) -> Void) {
         newDice = event.accessory!
@@ -130,7 +131,7 @@ public final class DiceCommunication: NSObject, CBCentralManagerDelegate, CBPeri
         // Connect to accessory using CoreBluetooth
 
         let central = CBCentralManager(delegate: self, queue: nil)
-        kept = central  // Ours.
+        keptManager = central  // Ours.
     }
 
     public func centralManagerDidUpdateState(_ central: CBCentralManager) {
@@ -139,6 +140,7 @@ public final class DiceCommunication: NSObject, CBCentralManagerDelegate, CBPeri
             // state will only be updated to poweredOn when you have paired accessories
             let peripheral = central.retrievePeripherals(withIdentifiers: [newDice.bluetoothIdentifier]).first
             central.connect(peripheral)
+            kept = peripheral  // Ours.
         default:
             print("Received event type \(event.eventType)")
         }

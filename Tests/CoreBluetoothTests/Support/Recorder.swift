@@ -37,10 +37,14 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
 
     // MARK: CBCentralManagerDelegate
 
+    /// An app keeps them, or their links end.
+    private var restored: [CBPeripheral] = []
+
     func centralManagerDidUpdateState(_ central: CBCentralManager) { record("state \(central.state)") }
 
     func centralManager(_ central: CBCentralManager, willRestoreState dict: [String: Any]) {
         let peripherals = dict[CBCentralManagerRestoredStatePeripheralsKey] as? [CBPeripheral] ?? []
+        restored = peripherals
         record("restored \(peripherals.map { "\($0.state)" }.joined(separator: ",")) while \(central.state)")
     }
 
@@ -97,41 +101,41 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     }
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverIncludedServicesFor service: CBService, error: (any Error)?) {
-        record("included \(service.uuid) \(service.includedServices?.count ?? -1)", error)
+        record("included \(service.uuid.uuidString) \(service.includedServices?.count ?? -1)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didDiscoverCharacteristicsFor service: CBService, error: (any Error)?) {
         record(
-            "characteristics \(service.uuid) \((service.characteristics ?? []).map(\.uuid.uuidString).joined(separator: ","))",
+            "characteristics \(service.uuid.uuidString) \((service.characteristics ?? []).map(\.uuid.uuidString).joined(separator: ","))",
             error)
     }
 
     func peripheral(
         _ peripheral: CBPeripheral, didDiscoverDescriptorsFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
-        record("descriptors \(characteristic.uuid) \(characteristic.descriptors?.count ?? -1)", error)
+        record("descriptors \(characteristic.uuid.uuidString) \(characteristic.descriptors?.count ?? -1)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        record("value \(characteristic.uuid) \(Self.hex(characteristic.value))", error)
+        record("value \(characteristic.uuid.uuidString) \(Self.hex(characteristic.value))", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor characteristic: CBCharacteristic, error: (any Error)?) {
-        record("written \(characteristic.uuid)", error)
+        record("written \(characteristic.uuid.uuidString)", error)
     }
 
     func peripheral(
         _ peripheral: CBPeripheral, didUpdateNotificationStateFor characteristic: CBCharacteristic, error: (any Error)?
     ) {
-        record("notifying \(characteristic.uuid) \(characteristic.isNotifying)", error)
+        record("notifying \(characteristic.uuid.uuidString) \(characteristic.isNotifying)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didUpdateValueFor descriptor: CBDescriptor, error: (any Error)?) {
-        record("descriptor \(descriptor.uuid) \(descriptor.value ?? "-")", error)
+        record("descriptor \(descriptor.uuid.uuidString) \(descriptor.value ?? "-")", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didWriteValueFor descriptor: CBDescriptor, error: (any Error)?) {
-        record("described \(descriptor.uuid)", error)
+        record("described \(descriptor.uuid.uuidString)", error)
     }
 
     func peripheral(_ peripheral: CBPeripheral, didReadRSSI RSSI: NSNumber, error: (any Error)?) {
