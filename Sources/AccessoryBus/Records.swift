@@ -12,6 +12,8 @@ public struct PickerOffer: WireRecord {
     public var name = ""
     /// The name that the accessory advertises; empty for none.
     public var advertisedName = ""
+    /// The last two bytes of its address, where another accessory was offered under the same name: `0A:1F`.
+    public var addressEnd: String?
     /// The signal's strength in dBm; nil when unknown.
     public var rssi: Int?
     /// Another app of this daemon has it.
@@ -37,7 +39,8 @@ public struct PickerOffer: WireRecord {
     public static let recordName = "offer"
     public static let table = WireTable<Self>([
         .init("id", \.id, .text), .init("name", \.name, .text), .init("advertisedName", \.advertisedName, .text),
-        .init("rssi", \.rssi, .int16), .init("shared", \.isShared, .truth), .init("paired", \.isPaired, .flag),
+        .init("addressEnd", \.addressEnd, .text), .init("rssi", \.rssi, .int16), .init("shared", \.isShared, .truth),
+        .init("paired", \.isPaired, .flag),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
         .init("band", \.band, .word),
@@ -46,10 +49,12 @@ public struct PickerOffer: WireRecord {
     /// - Parameters:
     ///   - resembled: the name in use that one of the offer's names looks like.
     ///   - hasImage: whether the app gave a picture for it.
-    public init(_ offer: Offer, resembled: String?, hasImage: Bool) {
+    ///   - isTwin: whether another accessory was offered under the same name.
+    public init(_ offer: Offer, resembled: String?, hasImage: Bool, isTwin: Bool = false) {
         id = offer.id
         name = ShownName.marked(offer.name)
         advertisedName = ShownName.marked(offer.advertisedName)
+        addressEnd = isTwin ? offer.address.map { String($0.description.suffix(5)) } : nil
         rssi = offer.rssi
         isShared = offer.shared != nil
         // Not through another app of ours.

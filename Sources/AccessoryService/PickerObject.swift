@@ -18,11 +18,13 @@ final class PickerObject: ServiceObject {
     private var isBehind = false
     private var isClosed = false
     private var published = PickerProperties()
+    /// Offers whose name another one has, or had.
+    private var twins: Set<String> = []
 
     init(_ run: PickerRun, _ service: AccessoryService) {
         self.run = run
         self.service = service
-        published = properties
+        published = current()
     }
 
     var path: ObjectPath { AccessoryBus.pickerPath(run.id) }
@@ -41,7 +43,7 @@ final class PickerObject: ServiceObject {
         return table.complete()
     }
 
-    private var properties: PickerProperties {
+    private func current() -> PickerProperties {
         let shown = run.presentation
         var properties = PickerProperties()
         properties.app = run.session.app.id.rawValue
@@ -50,15 +52,24 @@ final class PickerObject: ServiceObject {
         properties.program = run.client == .policy ? "" : ShownName.marked(service.clients.describe(run.client.rawValue))
         properties.kind = run.request.kind
         properties.stage = shown.stage.rawValue
+        addTwins(among: shown.offers)
         properties.offers = shown.offers.map { offer in
             PickerOffer(
                 offer, resembled: service.exportedPicker.nameInUse(resembledBy: offer),
-                hasImage: service.engine.hasImage(run, offer: offer))
+                hasImage: service.engine.hasImage(run, offer: offer), isTwin: twins.contains(offer.id))
         }
         properties.prompt = PickerPrompt(
             shown.prompt, failure: shown.failure, finishesInApp: shown.finishInApp, migrations: run.ridingAlong.map(\.title))
         properties.deadline = run.deadline.map { UInt64($0 * 1_000_000) } ?? 0
         return properties
+    }
+
+    private func addTwins(among offers: [Offer]) {
+        var named: [String: Offer] = [:]
+        for offer in offers {
+            guard let other = named.updateValue(offer, forKey: offer.name) else { continue }
+            twins.formUnion([offer.id, other.id])
+        }
     }
 
     private func pick(_ call: MethodCall) throws(BusError) {
@@ -110,7 +121,7 @@ final class PickerObject: ServiceObject {
     func publish(announce: () -> Void = {}) {
         guard !isClosed else { return }
         let old = published
-        published = properties
+        published = current()
         announce()
         let names = PickerProperties.table.changes(from: old, to: published)
         if names == ["Offers"] { sendOffers() } else { send(names) }

@@ -78,6 +78,7 @@ export const PROPERTIES = {
 
 export const RECORDS = {
     offer: {
+        addressEnd: ["text?"],
         advertisedName: ["text"],
         band: ["text?"],
         hasImage: ["truth"],

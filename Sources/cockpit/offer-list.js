@@ -102,7 +102,7 @@ export class OfferList {
             part.hidden = !text;
         };
         set(".name", offer.name);
-        set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
+        set(".advertised", words.offerParticulars(offer));
         set(".alike", offer.resembles ? words.resembles(offer.resembles) : "");
         set(".network", offer.ssid === undefined ? "" : words.network(offer));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
@@ -120,5 +120,5 @@ export class OfferList {
 
 /** Whether two offers look like the same accessory to a person. */
 export function isAlike(a, b) {
-    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.ssid === b.ssid);
+    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.addressEnd === b.addressEnd && a.ssid === b.ssid);
 }

@@ -116,9 +116,9 @@ export class PickerSheet extends EventTarget {
         case "offers":
         case "failed":
             if (this.#picker.isPicking) return words.pairing("");
-            if (scene === "failed") return words.failedToSetUp(this.#picker.picked?.name ?? "");
+            if (scene === "failed") return words.failedToSetUp(words.offerLabel(this.#picker.picked));
             return run.Offers.length === 0 ? words.searching() : words.found(run.Offers.length);
-        case "pairing": return words.pairing(this.#picker.picked?.name ?? "");
+        case "pairing": return words.pairing(words.offerLabel(this.#picker.picked));
         case "bridging": return words.bridging();
         case "waiting": return words.waitingForApp(run.AppName);
         case "renaming": return words.naming();

@@ -44,7 +44,7 @@ function confirm(picker, prompt) {
 
 function consent(picker, prompt) {
     const text = prompt.network === undefined
-        ? words.mayConnect(picker.picked?.name ?? "") : words.mayJoin(picker.run.AppName, prompt.network);
+        ? words.mayConnect(words.offerLabel(picker.picked)) : words.mayJoin(picker.run.AppName, prompt.network);
     return element("div", { class: "question" }, element("p", {}, text),
         element("div", { class: "actions" }, answer(picker, words.allow(), true, "primary"),
             answer(picker, words.refuse(), false)));
@@ -57,7 +57,7 @@ function migration(picker) {
     const list = element("ul", { class: "taken" }, ...offers.map(each => element("li", {},
         element("span", { class: "picture", "aria-hidden": "true" }, pictures.get(each.id) ?? element("img", { alt: "", hidden: true })),
         element("span", { class: "about" }, each.name,
-            each.advertisedName && each.advertisedName !== each.name ? element("span", { class: "advertised" }, each.advertisedName) : null))));
+            words.offerParticulars(each) ? element("span", { class: "advertised" }, words.offerParticulars(each)) : null))));
     const agree = answer(picker, words.agree(), true, "primary");
     let left = CONSENT_DELAY;
     const tick = () => {

@@ -225,6 +225,10 @@ export const words = {
     /** The name that an accessory gives itself, and the end of its address. */
     particulars: ({ DisplayName: shown, AdvertisedName: own = "", Address: address }) =>
         [own !== shown && own, address.slice(-5)].filter(each => each).join(" · "),
+    /** The same of an offer; empty where they say no more than its name. */
+    offerParticulars: ({ name: shown, advertisedName: own, addressEnd: end }) => [own !== shown && own, end].filter(each => each).join(" · "),
+    /** The name of an offer, with its particulars where several have the name; empty for none. */
+    offerLabel: offer => offer?.addressEnd === undefined ? offer?.name ?? "" : fill("$0 ($1)", offer.name, words.offerParticulars(offer)),
     more: () => _("Details"),
     less: () => _("Close details"),
     detailsOf: name => fill(_("Details of $0"), name),

@@ -179,6 +179,24 @@ class Add(APITest):
         self.assertEqual(picker.get(picker.path, PICKER, "Deadline"), 0)
 
 
+class OneProduct(APITest):
+    """Two accessories of one product, which have one name."""
+
+    advert = {"serviceUUIDs": [PINK], "name": "Dice"}
+    scenario = scenario(accessory("a", 0x1A, advert=advert), accessory("b", 0x2B, advert=advert), accessory("c", 3, BLUE))
+
+    def test_they_are_told_apart_by_their_addresses(self):
+        person, app = self.picker(), self.app()
+        app.show_picker(item("Pink Dice"), item("Blue Dice", BLUE))
+        wait(lambda: len(person.offers) == 3, what=lambda: f"three offers; there are {person.offers}")
+        ends = lambda: sorted((str(each["name"]), str(each.get("addressEnd", ""))) for each in person.offers)
+        self.assertEqual(ends(), [("Blue Dice", ""), ("Pink Dice", "02:1A"), ("Pink Dice", "02:2B")])
+        # The picked one keeps it, for the questions about it.
+        person.call(person.path, PICKER, "Pick", "s", next(each["id"] for each in person.offers if each.get("addressEnd") == "02:2B"))
+        app.wait_event("accessoryAdded")
+        self.assertEqual(ends(), [("Pink Dice", "02:2B")])
+
+
 class Images(APITest):
     def image(self, **more):
         """Offers a die with this image and returns the picker program's image."""

@@ -117,6 +117,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(try encoded(offer(nil), hasImage: true)["hasImage"] == .boolean(true))
         #expect(try encoded(offer(nil), resembled: "Die\u{202E}")["resembles"] == .string("Die\u{FFFD}"))
         #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
+        let twin = PickerOffer(offer(nil), resembled: nil, hasImage: false, isTwin: true)
+        #expect(twin.addressEnd == nil, "it has no address")
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
         let more = ["rssi": "n", "ssid": "ay", "network": "s", "networkRssi": "n", "security": "s", "band": "s"]
         #expect(types(try encoded(offer(-40, network: network))) == least.merging(more) { $1 })

@@ -36,6 +36,22 @@ class Consent(WebTest):
         app.wait_event("accessoryAdded")
 
 
+class Twins(WebTest):
+    looks = {"advert": {"serviceUUIDs": [PINK], "name": "Pink Dice"}, "pairing": {"mode": "numericComparison"}}
+    scenario = scenario(accessory("a", 0x1A, **looks), accessory("b", 0x2B, **looks))
+
+    def test_offers_of_one_name_have_the_end_of_the_address(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Pink Dice"))
+        page.wait(lambda: len(page.offers()) == 2, "both offers")
+        page.sheet_says("02:1A", "02:2B")
+        page.wait(lambda: page.driver.execute_script(
+            "return [...document.querySelectorAll('.offer')].every(each => each.getAttribute('aria-disabled') === null)"), "the cards")
+        page.driver.execute_script("[...document.querySelectorAll('.offer')].find(each => each.textContent.includes('02:2B')).click()")
+        page.press("No, a different one", "dialog")
+        page.sheet_says("Pink Dice (02:2B) was not set up")
+
+
 class Choice(WebTest):
     scenario = scenario(accessory("pink"), accessory("blue", 2, BLUE))
 

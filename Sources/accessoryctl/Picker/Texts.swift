@@ -19,7 +19,8 @@ enum Texts {
     static func name(_ offer: PickerOffer) -> String {
         let warning = offer.resembled.map { "looks like “\(StandardOutput.printable($0))”: " } ?? ""
         let name = warning + StandardOutput.printable(offer.name)
-        return offer.advertisedName.isEmpty ? name : name + "  “\(StandardOutput.printable(offer.advertisedName))”"
+        let own = offer.advertisedName.isEmpty ? "" : "  “\(StandardOutput.printable(offer.advertisedName))”"
+        return name + own + (offer.addressEnd.map { "  …\($0)" } ?? "")
     }
 
     /// Signal, network and state, which follow the names.
