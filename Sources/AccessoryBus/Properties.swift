@@ -20,6 +20,8 @@ public struct GrantProperties: WireRecord {
     public var networkName = ""
     /// The descriptor by which the app has the accessory.
     public var descriptor: [String: DBusValue] = [:]
+    /// The uid of the person who set it up; -1 where a rule approved it.
+    public var user = -1
     /// Seconds since 1970.
     public var created = 0
     /// Seconds since 1970; 0 for never.
@@ -32,7 +34,7 @@ public struct GrantProperties: WireRecord {
         .init("State", \.state, .word, for: .admins), .init("Enabled", \.isEnabled, .truth, for: .admins),
         .init("Ssid", \.ssid, .bytes, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
         .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Created", \.created, .seconds, for: .admins),
-        .init("LastUsed", \.lastUsed, .seconds, for: .admins),
+        .init("LastUsed", \.lastUsed, .seconds, for: .admins), .init("User", \.user, .int64, for: .admins),
     ])
 
     /// The grant as admins see it.
@@ -44,6 +46,7 @@ public struct GrantProperties: WireRecord {
         ssid = grant.terms.ssid?.bytes ?? []
         networkName = grant.terms.ssid?.description ?? ""
         descriptor = grant.terms.descriptor.keys
+        user = grant.user.map(Int.init) ?? -1
         created = Int(grant.created)
         lastUsed = Int(grant.lastUsed ?? 0)
     }
@@ -73,7 +76,7 @@ public struct AccessoryProperties: WireRecord {
     public var adapter = ""
     /// The network's name for people.
     public var networkName = ""
-    /// Identifiers of the apps that have a grant.
+    /// Identifiers of the apps that have a grant; for a person, one that they set up.
     public var apps: [String] = []
     /// It has a link.
     public var isConnected = false
@@ -95,12 +98,12 @@ public struct AccessoryProperties: WireRecord {
         .init("BluetoothIdentifier", \.bluetoothIdentifier, .text),
         .init("BluetoothTransportBridgingIdentifier", \.bridgingIdentifier, .bytes), .init("Ssid", \.ssid, .bytes),
         .init("WiFiAwarePairedDeviceID", \.awareDevice, .uint64), .init("Descriptor", \.descriptor, .dictionary),
-        .init("Device", \.device, .path), .init("Address", \.address, .text, for: .admins),
-        .init("Adapter", \.adapter, .text, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
-        .init("Apps", \.apps, .texts, for: .admins), .init("Connected", \.isConnected, .truth, for: .admins),
-        .init("Battery", \.battery, .int16, for: .admins), .init("Problems", \.problems, .texts, for: .admins, .never),
-        .init("AdvertisedName", \.advertisedName, .text, for: .admins), .init("HasImage", \.hasImage, .truth, for: .admins),
-        .init("RemovalTime", \.removalTime, .seconds, for: .admins),
+        .init("Device", \.device, .path), .init("Address", \.address, .text, for: .persons),
+        .init("Adapter", \.adapter, .text, for: .persons), .init("NetworkName", \.networkName, .text, for: .persons),
+        .init("Apps", \.apps, .texts, for: .persons), .init("Connected", \.isConnected, .truth, for: .persons),
+        .init("Battery", \.battery, .int16, for: .persons), .init("Problems", \.problems, .texts, for: .persons, .never),
+        .init("AdvertisedName", \.advertisedName, .text, for: .persons), .init("HasImage", \.hasImage, .truth, for: .persons),
+        .init("RemovalTime", \.removalTime, .seconds, for: .persons),
     ])
 
     /// The properties that the accessory and the grant have, without those of the radio's link and of other grants.

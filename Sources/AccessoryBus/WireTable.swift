@@ -75,6 +75,8 @@ public enum WireShape: Hashable, Sendable {
 /// The callers for which a member exists, among those that see its object.
 public enum WireReader: Hashable, Sendable {
     case whoeverSeesIt, admins, pickerPrograms
+    /// Admins, and the persons who set it up.
+    case persons
 }
 
 /// When `PropertiesChanged` carries a property (`EmitsChangedSignal` of the XML).
@@ -281,6 +283,8 @@ extension WireType<Int> {
     static var uint32: Self { Self("u", .number, { .uint32(UInt32(clamping: $0)) }, \.integerValue) }
     /// `q`, as near as it comes.
     static var uint16: Self { Self("q", .number, { .uint16(UInt16(clamping: $0)) }, \.integerValue) }
+    /// `x`.
+    static var int64: Self { Self("x", .number, { .int64(Int64($0)) }, \.integerValue) }
     /// `t`, seconds since 1970; 0 for none.
     static var seconds: Self { Self("t", .seconds, { .uint64(UInt64(clamping: $0)) }, \.integerValue) }
 }

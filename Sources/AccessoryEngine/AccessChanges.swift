@@ -38,14 +38,16 @@ final class AccessChanges {
     func revoke(
         _ grant: Grant, reason: String, by requester: Requester, completion: @escaping () -> Void = {}
     ) throws(SetupError) {
-        let change = registry.ledger.revoking(grant)
+        let change = registry.ledger.revoking([grant])
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 
     func remove(_ accessory: Accessory, reason: String, by requester: Requester, completion: @escaping () -> Void)
         throws(SetupError)
     {
-        let change = registry.ledger.removing(accessory)
+        let ledger = registry.ledger
+        let change =
+            requester.user.map { ledger.revoking(ledger.grants(of: accessory.id, setUpBy: $0)) } ?? ledger.removing(accessory)
         try commit(change.steps, removing: change.bonds, reason: reason, by: requester, completion: completion)
     }
 

@@ -89,15 +89,17 @@ public final class AccessoryEngine {
     }
 
     /// Reasons, for people, why granted apps cannot use an accessory, as of the radio's last look.
-    public func problems(with accessory: Accessory) -> [String] {
+    ///
+    /// - Parameter grants: the grants on it whose apps are named.
+    public func problems(with accessory: Accessory, of grants: [Grant]) -> [String] {
         var problems: [String] = []
         if services.radio.state == .ready, let adapter = accessory.adapter,
             !services.radio.adapters.contains(where: { $0.address == adapter })
         {
             problems.append("the adapter that it was set up with, \(adapter), is missing")
         }
-        problems += bondWatch.problems(with: accessory)
-        for grant in services.registry.ledger.grants(of: accessory.id).sorted(by: { $0.app < $1.app }) {
+        problems += bondWatch.problems(with: accessory, of: grants)
+        for grant in grants.sorted(by: { $0.app < $1.app }) {
             if let denial = services.registry.policy.denial(of: GrantedAccessory(accessory, grant)) {
                 problems.append("rule \(denial.name) in \(denial.source) denies it to \(grant.app)")
             }
@@ -157,14 +159,15 @@ public final class AccessoryEngine {
     ///     present one, at first that it does not end.
     ///   - isUnattended: whether it answers without a person; nil keeps the present value, at first false.
     ///   - isStandby: whether no person can see it at the moment; nil keeps the present value, at first false.
+    ///   - uid: its user; nil where that is not known.
     ///   - user: its user's account name, asked for of a program that is new.
     /// - Throws: `InvalidRequest` past `Limits.pickers`.
     public func registerPicker(
         _ client: ClientID, label: String? = nil, lease: Double? = nil, isUnattended: Bool? = nil, isStandby: Bool? = nil,
-        user: @autoclosure () -> String = ""
+        uid: UInt32? = nil, user: @autoclosure () -> String = ""
     ) throws(SetupError) {
         try pickers.programs.register(
-            client, label: label, lease: lease, isUnattended: isUnattended, isStandby: isStandby, user: user())
+            client, label: label, lease: lease, isUnattended: isUnattended, isStandby: isStandby, uid: uid, user: user())
     }
     /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
     public func unregisterPicker(_ client: ClientID) { pickers.programs.unregister(client) }
@@ -290,7 +293,8 @@ public final class AccessoryEngine {
         try services.access.revoke(grant, reason: reason, by: requester, completion: completion)
     }
 
-    /// Removes an accessory and all its grants.
+    /// Removes an accessory and all its grants. For a person only the grants that they set up go; the accessory goes
+    /// with the last grant.
     ///
     /// - Parameter completion: called once the bond is gone too, where it goes.
     /// - Throws: `Unknown` when the store refuses.
@@ -300,8 +304,8 @@ public final class AccessoryEngine {
         try services.access.remove(accessory, reason: reason, by: requester, completion: completion)
     }
 
-    /// Removes an accessory and all its grants after a delay, in which apps can still use it and `cancelRemoval` keeps
-    /// it. A failure is only logged.
+    /// As `remove` after a delay, in which apps can still use the accessory and `cancelRemoval` keeps it. A failure is
+    /// only logged.
     ///
     /// - Parameter seconds: within `Limits.removalDelay`.
     /// - Throws: `InvalidRequest` for another delay.
@@ -317,11 +321,18 @@ public final class AccessoryEngine {
 
     /// Keeps an accessory that is to be removed.
     ///
+    /// - Parameter user: the person whose removal it is; nil for that of admins.
     /// - Throws: `InvalidRequest` for one that is not.
-    public func cancelRemoval(of accessory: Accessory) throws(SetupError) { try removals.cancel(accessory) }
+    public func cancelRemoval(of accessory: Accessory, for user: UInt32? = nil) throws(SetupError) {
+        try removals.cancel(accessory, for: user)
+    }
 
     /// The time at which an accessory is removed, in seconds since 1970; nil for one that stays.
-    public func removalTime(of accessory: AccessoryID) -> Int64? { removals.time(of: accessory) }
+    ///
+    /// - Parameter user: the person whose removal it is; nil for that of admins.
+    public func removalTime(of accessory: AccessoryID, for user: UInt32? = nil) -> Int64? {
+        removals.time(of: accessory, for: user)
+    }
 
     /// Carries out the removals that are delayed still: before the daemon ends.
     public func finishRemovals() { removals.performAll() }

@@ -86,8 +86,8 @@ final class BondWatch {
             + " run “accessoryctl unpair \(accessory.id)”, and pair it again"
     }
 
-    /// Reasons, for people, why apps cannot use an accessory because of its bond, or the lack of one.
-    func problems(with accessory: Accessory) -> [String] {
+    /// Reasons, for people, why the grants' apps cannot use an accessory: its bond is missing, or its links drop.
+    func problems(with accessory: Accessory, of grants: [Grant]) -> [String] {
         var problems: [String] = []
         if services.radio.state == .ready, isUnbonded(accessory, among: services.radio.bonds) {
             // Within the grace time, the adapter may be going too: then the bond is not lost.
@@ -97,8 +97,7 @@ final class BondWatch {
         if accessory.isBonded, refusing.contains(accessory.id) {
             problems.append("it dropped the last link immediately: \(wayOut(of: accessory))")
         }
-        let apps = services.registry.ledger.grants(of: accessory.id).filter { $0.state == .unauthorized }.map(\.app.rawValue)
-            .sorted()
+        let apps = grants.filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
         if !apps.isEmpty {
             problems.append("it is no longer paired: pair it again in a picker of \(apps.joined(separator: ", "))")
         }

@@ -45,12 +45,14 @@ public enum EngineEvent {
     case accessoryChanged(Accessory, from: Accessory)
     /// The radio may have another object for an accessory, or none any more.
     case deviceChanged(of: Accessory)
-    /// A delayed removal was scheduled or cancelled, or has failed.
-    case removalChanged(of: Accessory)
+    /// A delayed removal was scheduled or cancelled, or has failed: the one of admins, or of a person by uid.
+    case removalChanged(of: Accessory, for: UInt32?)
     /// Gone from the ledger.
     case accessoryDisappeared(Accessory)
     /// An app sees an accessory from now on, or no longer.
     case visibilityChanged(of: Accessory, to: AppID, visible: Bool)
+    /// The grants on an accessory that a person set up, by uid, are others now.
+    case ownGrantsChanged(of: Accessory, by: UInt32, from: [Grant], to: [Grant])
     case grantAppeared(Grant)
     case grantChanged(Grant, from: Grant)
     case grantDisappeared(Grant)

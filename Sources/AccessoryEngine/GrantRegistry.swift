@@ -157,9 +157,12 @@ final class GrantRegistry {
             }
         case .grant(let grant):
             guard let old = before.grants[grant.id], let accessory = ledger.accessories[grant.accessory] else {
-                return publishNew(grant, reason: reason)
+                return publishNew(grant, before: before, reason: reason)
             }
             publisher.publish(.grantChanged(grant, from: old))
+            if old.user != grant.user {
+                for user in [old.user, grant.user] { publishOwnGrants(of: accessory, by: user, before: before, at: grant.id) }
+            }
             if old.isEnabled != grant.isEnabled { publishVisibility(of: grant, before: before, grant.isEnabled) }
             publishChange(
                 of:
@@ -172,13 +175,16 @@ final class GrantRegistry {
                 metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
             recordedUses[id] = nil
             publisher.publish(.grantDisappeared(grant))
+            if let accessory = before.accessories[grant.accessory] {
+                publishOwnGrants(of: accessory, by: grant.user, before: before, at: id)
+            }
             if grant.isEnabled { publishVisibility(of: grant, before: before, false) }
         case .delete(let id):
             if let accessory = before.accessories[id] { publisher.publish(.accessoryDisappeared(accessory)) }
         }
     }
 
-    private func publishNew(_ grant: Grant, reason: String) {
+    private func publishNew(_ grant: Grant, before: Ledger, reason: String) {
         log.notice(
             "grant written",
             metadata: [
@@ -186,8 +192,18 @@ final class GrantRegistry {
             ])
         publisher.publish(.grantAppeared(grant))
         guard let accessory = ledger.accessories[grant.accessory] else { return }
+        publishOwnGrants(of: accessory, by: grant.user, before: before, at: grant.id)
         publisher.publish(.visibilityChanged(of: accessory, to: grant.app, visible: true))
         sessions.accessoriesChanged(of: grant.app)
+    }
+
+    /// A person's grants on an accessory are others now; once, where their first ones come or their last ones go
+    /// together.
+    private func publishOwnGrants(of accessory: Accessory, by user: UInt32?, before: Ledger, at grant: Int64) {
+        guard let user else { return }
+        let (old, new) = (before.grants(of: accessory.id, setUpBy: user), ledger.grants(of: accessory.id, setUpBy: user))
+        guard !old.isEmpty || new.first?.id == grant, !new.isEmpty || old.last?.id == grant else { return }
+        publisher.publish(.ownGrantsChanged(of: accessory, by: user, from: old, to: new))
     }
 
     /// An app sees an accessory again, or no longer.

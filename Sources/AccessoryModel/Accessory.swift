@@ -162,6 +162,8 @@ public struct Grant: Hashable, Sendable {
     public var isEnabled: Bool
     /// The app's use and settings.
     public var terms: Terms
+    /// The uid of the person who set it up; nil where a rule approved it.
+    public var user: UInt32?
     /// Seconds since 1970.
     public var created: Int64
     /// Seconds since 1970; nil when never.
@@ -171,11 +173,12 @@ public struct Grant: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - id: from the store, which never gives the same twice.
+    ///   - user: the uid of the person who set it up; nil where a rule approved it.
     ///   - created: seconds since 1970.
     ///   - lastUsed: seconds since 1970; nil when never.
     public init(
         id: Int64, app: AppID, accessory: AccessoryID, state: AuthorizationState, isEnabled: Bool = true, terms: Terms,
-        created: Int64, lastUsed: Int64? = nil
+        user: UInt32? = nil, created: Int64, lastUsed: Int64? = nil
     ) {
         self.id = id
         self.app = app
@@ -183,6 +186,7 @@ public struct Grant: Hashable, Sendable {
         self.state = state
         self.isEnabled = isEnabled
         self.terms = terms
+        self.user = user
         self.created = created
         self.lastUsed = lastUsed
     }

@@ -5,8 +5,8 @@
 public enum Requester: Hashable, Sendable, CustomStringConvertible {
     /// An app, by the program that asked.
     case app(String)
-    /// A person, by the picker program that asked for them.
-    case person(String)
+    /// A person, by the program that asked for them, and its uid where that is known.
+    case person(String, user: UInt32? = nil)
     /// An admin, by the program that asked.
     case admin(String)
     /// A rule of the policy, by its name and file.
@@ -14,10 +14,13 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
     /// The daemon, without a request.
     case daemon
 
+    /// The person's uid; nil where no person asked.
+    public var user: UInt32? { if case .person(_, let user) = self { user } else { nil } }
+
     /// As the trail has it.
     public var description: String {
         switch self {
-        case .app(let program), .person(let program), .admin(let program): program
+        case .app(let program), .person(let program, _), .admin(let program): program
         case .rule(let name, let source): "rule \(name) in \(source)"
         case .daemon: "accessorysetupd"
         }

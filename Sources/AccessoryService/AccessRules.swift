@@ -9,17 +9,27 @@ internal import DBusKit
 /// An object of ours: many of a class share one table of members.
 protocol ServiceObject: ExportedObject {
     var service: AccessoryService { get }
+    /// Whether a caller is a person who set the object up.
+    func wasSetUp(by caller: String) -> Bool
 }
 
 extension ServiceObject {
     /// `Members` makes them at the first request.
     var hasCompleteTables: Bool { true }
+    func wasSetUp(by caller: String) -> Bool { false }
 }
 
 extension AccessRule where Object: ServiceObject {
     /// Admins; for other callers the member does not exist.
     static var admins: AccessRule {
         AccessRule("admins") { object, caller in object.service.clients.isAdmin(caller) ? .granted : .hidden }
+    }
+
+    /// Admins, and the persons who set the object up; for other callers the member does not exist.
+    static var persons: AccessRule {
+        AccessRule("persons") { object, caller in
+            object.service.clients.isAdmin(caller) || object.wasSetUp(by: caller) ? .granted : .hidden
+        }
     }
 
     /// Root, admins and members of the group; for other callers the member does not exist.

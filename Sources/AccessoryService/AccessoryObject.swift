@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An accessory on the bus: apps with a grant see their part, admins see all properties.
+// An accessory on the bus: apps with a grant see their part, the persons who set it up see and manage theirs, admins
+// see all properties.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -22,18 +23,19 @@ final class AccessoryObject: ServiceObject {
     var path: ObjectPath { AccessoryBus.accessoryPath(id) }
     var interfaces: [ExportedInterface] { service.members.accessory }
     func isVisible(to caller: String) -> Bool { service.sees(id, caller) }
+    func wasSetUp(by caller: String) -> Bool { !service.ownGrants(on: id, of: caller).isEmpty }
 
     static func members(_ description: InterfaceDescription, _ network: InterfaceDescription) -> [ExportedInterface] {
         var table = MemberTable<AccessoryObject>(description)
         table.properties { object, caller in object.properties(for: caller) }
         table.method("JoinNetwork", for: .appsWithGrant, AccessoryObject.joinNetwork)
         table.method("LeaveNetwork", for: .appsWithGrant, AccessoryObject.leaveNetwork)
-        table.method("Rename", for: .admins, AccessoryObject.rename)
-        table.method("Remove", for: .admins, AccessoryObject.remove)
-        table.method("ScheduleRemoval", for: .admins, AccessoryObject.scheduleRemoval)
-        table.method("CancelRemoval", for: .admins, AccessoryObject.cancelRemoval)
+        table.method("Rename", for: .persons, AccessoryObject.rename)
+        table.method("Remove", for: .persons, AccessoryObject.remove)
+        table.method("ScheduleRemoval", for: .persons, AccessoryObject.scheduleRemoval)
+        table.method("CancelRemoval", for: .persons, AccessoryObject.cancelRemoval)
         table.method("Unpair", for: .admins, AccessoryObject.unpair)
-        table.method("ImageData", for: .admins, AccessoryObject.imageData)
+        table.method("ImageData", for: .persons, AccessoryObject.imageData)
         var networks = MemberTable<AccessoryObject>(network)
         networks.properties { object, caller in
             var properties = NetworkProperties()
@@ -48,18 +50,21 @@ final class AccessoryObject: ServiceObject {
     private func properties(for caller: String) -> AccessoryProperties? {
         guard let granted = service.granted(id, for: caller) else { return nil }
         var properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
-        guard service.clients.isAdmin(caller) else { return properties }
-        properties.apps = service.engine.ledger.grants(of: id).map(\.app.rawValue).sorted()
-        properties.update(service.engine, granted.accessory)
-        properties.problems = service.engine.problems(with: granted.accessory)
+        let engine = service.engine
+        let grants = service.clients.isAdmin(caller) ? engine.ledger.grants(of: id) : service.ownGrants(on: id, of: caller)
+        guard !grants.isEmpty else { return properties }
+        properties.apps = grants.map(\.app.rawValue).sorted()
+        properties.update(engine.link(with: granted.accessory))
+        properties.removalTime = Int(engine.removalTime(of: id, for: service.clients.person(caller)) ?? 0)
+        properties.problems = engine.problems(with: granted.accessory, of: grants)
         return properties
     }
 
-    /// The properties that change without the accessory: by the radio's object, its link, and a delayed removal.
+    /// The properties that change without the accessory: by the radio's object and its link.
     private func passing(_ accessory: Accessory) -> AccessoryProperties {
         var properties = AccessoryProperties()
         properties.device = service.devicePath(of: accessory) ?? "/"
-        properties.update(service.engine, accessory)
+        properties.update(service.engine.link(with: accessory))
         return properties
     }
 
@@ -77,6 +82,10 @@ final class AccessoryObject: ServiceObject {
     private func requireAccessory() throws(BusError) -> Accessory {
         guard let accessory else { throw .unknownObject(path) }
         return accessory
+    }
+
+    private func reason(_ action: String, _ caller: String) -> String {
+        "\(action) by \(service.clients.isAdmin(caller) ? "an admin" : "the person who set it up")"
     }
 
     private func joinNetwork(_ call: MethodCall) throws(BusError) {
@@ -101,7 +110,8 @@ final class AccessoryObject: ServiceObject {
         let name = call.arguments[0].stringValue ?? ""
         try ShownName.check(name, "name")
         try mappingErrors { () throws(SetupError) in
-            try service.engine.rename(accessory, to: name, reason: "renamed by an admin", by: service.asAdmin(call.sender))
+            try service.engine.rename(
+                accessory, to: name, reason: reason("renamed", call.sender), by: service.requester(call.sender))
         }
         call.reply()
     }
@@ -109,7 +119,9 @@ final class AccessoryObject: ServiceObject {
     private func remove(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
         try mappingErrors { () throws(SetupError) in
-            try service.engine.remove(accessory, reason: "removed by an admin", by: service.asAdmin(call.sender)) { call.reply() }
+            try service.engine.remove(accessory, reason: reason("removed", call.sender), by: service.requester(call.sender)) {
+                call.reply()
+            }
         }
     }
 
@@ -117,15 +129,17 @@ final class AccessoryObject: ServiceObject {
         let accessory = try requireAccessory()
         try mappingErrors { () throws(SetupError) in
             try service.engine.scheduleRemoval(
-                of: accessory, in: UInt32(call.arguments[0].integerValue ?? 0), reason: "removed by an admin",
-                by: service.asAdmin(call.sender))
+                of: accessory, in: UInt32(call.arguments[0].integerValue ?? 0), reason: reason("removed", call.sender),
+                by: service.requester(call.sender))
         }
         call.reply()
     }
 
     private func cancelRemoval(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
-        try mappingErrors { () throws(SetupError) in try service.engine.cancelRemoval(of: accessory) }
+        try mappingErrors { () throws(SetupError) in
+            try service.engine.cancelRemoval(of: accessory, for: service.clients.person(call.sender))
+        }
         call.reply()
     }
 
@@ -137,15 +151,15 @@ final class AccessoryObject: ServiceObject {
     private func unpair(_ call: MethodCall) throws(BusError) {
         let accessory = try requireAccessory()
         try mappingErrors { () throws(SetupError) in
-            try service.engine.unpair(accessory, reason: "unpaired by an admin", by: service.asAdmin(call.sender)) { call.reply() }
+            try service.engine.unpair(accessory, reason: "unpaired by an admin", by: service.requester(call.sender)) {
+                call.reply()
+            }
         }
     }
 }
 
 extension AccessoryProperties {
-    fileprivate mutating func update(_ engine: AccessoryEngine, _ accessory: Accessory) {
-        let link = engine.link(with: accessory)
-        removalTime = Int(engine.removalTime(of: accessory.id) ?? 0)
+    fileprivate mutating func update(_ link: RadioLink) {
         isConnected = link.isConnected
         battery = link.battery ?? -1
         advertisedName = ShownName.marked(link.name ?? "")

@@ -54,7 +54,8 @@ public final class AccessoryService {
         self.lockdown = lockdown
         self.connection = connection
         exportedApps = ExportedApps(manifests, socketOfApp)
-        clients = ClientRegistry(on: connection, resolver: resolver, pickerGroup: pickerGroup, log: log)
+        clients = ClientRegistry(
+            on: connection, resolver: resolver, manifests: manifests, pickerGroup: pickerGroup, log: log)
         server = ObjectServer(on: connection, root: AccessoryBus.root)
     }
 
@@ -70,7 +71,10 @@ public final class AccessoryService {
         for accessory in engine.ledger.accessories.values { accessoryAppeared(accessory) }
         for grant in engine.ledger.grants.values { grantAppeared(grant) }
         exportedApps.update(self)
-        manifests.observe { [unowned self] in exportedApps.update(self) }
+        manifests.observe { [unowned self] in
+            exportedApps.update(self)
+            reviewPersons()
+        }
         policies.onProblems = { [unowned self] in adminObject?.publish() }
         engine.listen { [unowned self] in handle($0) }
         server.onRefused = { [unowned self] client, member, error in
@@ -130,8 +134,12 @@ public final class AccessoryService {
 
     // MARK: Who is who
 
-    /// Who asks when an admin's connection does.
-    func asAdmin(_ client: String) -> Requester { .admin(clients.describe(client)) }
+    /// Who asks when an admin's or a person's connection does.
+    func requester(_ client: String) -> Requester {
+        let program = clients.describe(client)
+        if clients.isAdmin(client) { return .admin(program) }
+        return .person("\(program), user \(clients.account(of: client))", user: clients.caller(client)?.uid)
+    }
 
     /// The apps that a connection has sessions of.
     func apps(of client: String) -> Set<AppID> {
@@ -140,7 +148,12 @@ public final class AccessoryService {
 
     func sees(_ accessory: AccessoryID, _ client: String) -> Bool {
         if clients.isAdmin(client) { return true }
-        return grant(on: accessory, of: client) != nil
+        return grant(on: accessory, of: client) != nil || !ownGrants(on: accessory, of: client).isEmpty
+    }
+
+    /// The grants that the person behind a connection set up, the oldest first; none for apps and admins.
+    func ownGrants(on accessory: AccessoryID, of client: String) -> [Grant] {
+        clients.person(client).map { engine.ledger.grants(of: accessory, setUpBy: $0) } ?? []
     }
 
     /// The grant by which a connection has an accessory; nil for one without a session of an app that has it.
@@ -149,18 +162,20 @@ public final class AccessoryService {
         return grants.first { $0.state == .authorized } ?? grants.first
     }
 
-    /// An accessory as a caller sees it: by its app's grant, for an admin by the oldest.
+    /// An accessory as a caller sees it: by its app's grant, for a person by the oldest that they set up, for an admin
+    /// by the oldest.
     func granted(_ id: AccessoryID, for client: String) -> GrantedAccessory? {
         guard let accessory = engine.ledger.accessories[id],
-            let grant = grant(on: id, of: client) ?? engine.ledger.grants(of: id).first
+            let grant = grant(on: id, of: client) ?? ownGrants(on: id, of: client).first
+                ?? (clients.isAdmin(client) ? engine.ledger.grants(of: id).first : nil)
         else { return nil }
         return GrantedAccessory(accessory, grant)
     }
 
-    /// The interface that is on an accessory's network now: for an app, on the network that it may join.
+    /// The interface that is on an accessory's network now: for an app and a person, on the network of the grant.
     func networkInterface(of id: AccessoryID, for client: String) -> String? {
         if clients.isAdmin(client) { return engine.networkInterface(of: id, on: nil) }
-        return grant(on: id, of: client)?.terms.ssid.flatMap { engine.networkInterface(of: id, on: $0) }
+        return granted(id, for: client)?.grant.terms.ssid.flatMap { engine.networkInterface(of: id, on: $0) }
     }
 
     /// Connections that see an accessory now.
@@ -221,10 +236,13 @@ extension AccessoryService {
         case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)
         case .accessoryAppeared(let accessory): accessoryAppeared(accessory)
         case .accessoryChanged(let accessory, let old): accessoryChanged(accessory, from: old)
-        case .deviceChanged(let accessory), .removalChanged(let accessory): passingChanged(of: accessory)
+        case .deviceChanged(let accessory): passingChanged(of: accessory)
+        case .removalChanged(let accessory, let user): removalChanged(of: accessory, for: user)
         case .accessoryDisappeared(let accessory): accessoryDisappeared(accessory)
         case .visibilityChanged(let accessory, let app, let isVisible):
             visibilityChanged(of: accessory, to: app, visible: isVisible)
+        case .ownGrantsChanged(let accessory, let user, let old, let new):
+            ownGrantsChanged(of: accessory, by: user, from: old, to: new)
         case .grantAppeared(let grant): grantAppeared(grant)
         case .grantChanged(let grant, let old): grantChanged(grant, from: old)
         case .grantDisappeared(let grant): grantDisappeared(grant)
@@ -233,7 +251,9 @@ extension AccessoryService {
 
     private func networkUseChanged(of accessory: AccessoryID, _ ssid: SSID) {
         guard let object = self.object(of: accessory) else { return }
-        let concerned = clients.identified.filter { clients.isAdmin($0) || grant(on: accessory, of: $0)?.terms.ssid == ssid }
+        let concerned = clients.identified.filter {
+            clients.isAdmin($0) || granted(accessory, for: $0)?.grant.terms.ssid == ssid
+        }
         server.propertiesChanged(object, AccessoryBus.network, NetworkProperties.table.rows.map(\.name), to: .only(concerned))
     }
 
@@ -266,9 +286,16 @@ extension AccessoryService {
         let names = object.passingChanges(of: accessory)
         guard !names.isEmpty else { return }
         let concerned = clients.identified.filter {
-            clients.isAdmin($0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
+            clients.isAdmin($0) || object.wasSetUp(by: $0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
         }
         server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
+    }
+
+    private func removalChanged(of accessory: Accessory, for user: UInt32?) {
+        guard let object = self.object(of: accessory.id) else { return }
+        let concerned = user.map { clients.persons(of: $0) } ?? clients.admins
+        server.propertiesChanged(
+            object, AccessoryBus.accessory, ["RemovalTime"], to: .only(concerned.filter { sees(object.id, $0) }))
     }
 
     /// Signals the changes of an accessory to the callers that see it by a grant.
@@ -298,6 +325,39 @@ extension AccessoryService {
         // With its last grant the accessory goes too.
         guard !engine.ledger.grants(of: accessory.id).isEmpty else { return }
         server.propertiesChanged(object, AccessoryBus.accessory, ["Apps"], to: .only(clients.admins))
+    }
+
+    private func ownGrantsChanged(of accessory: Accessory, by user: UInt32, from old: [Grant], to new: [Grant]) {
+        guard let object = self.object(of: accessory.id) else { return }
+        let audience = Audience.only(clients.persons(of: user))
+        guard let before = old.first, let after = new.first else {
+            return new.isEmpty ? server.dismiss(object, to: audience) : server.announce(object, to: audience)
+        }
+        // A person sees an accessory by the oldest of their grants.
+        let any = AccessoryBus.root
+        let names = AccessoryProperties.table.changes(
+            from: AccessoryProperties(GrantedAccessory(accessory, before), device: any),
+            to: AccessoryProperties(GrantedAccessory(accessory, after), device: any))
+        server.propertiesChanged(object, AccessoryBus.accessory, names + ["Apps"], to: audience)
+    }
+
+    /// Manifests have changed: a connection that counted as a person's may be an app's, or the other way round.
+    private func reviewPersons() {
+        for client in clients.reviewPersons() {
+            // As of the user, whichever the connection counts as now.
+            guard let user = clients.caller(client)?.uid, !clients.isAdmin(client) else { continue }
+            for grant in engine.ledger.grants.values.filter({ $0.user == user }).sorted(by: { $0.id < $1.id }) {
+                guard let object = self.object(of: grant.accessory),
+                    engine.ledger.grants(of: object.id, setUpBy: user).first?.id == grant.id,
+                    self.grant(on: object.id, of: client) == nil
+                else { continue }
+                if clients.person(client) == nil {
+                    server.dismiss(object, to: .only([client]))
+                } else {
+                    server.announce(object, to: .only([client]))
+                }
+            }
+        }
     }
 
     private func grantAppeared(_ grant: Grant) {

@@ -36,6 +36,10 @@ final class Client {
         self.door = door
     }
 
+    /// It is a member of the group for pickers, and no app by the present manifests.
+    fileprivate var isPerson = false
+    /// It has had a session: another manifest makes it no person.
+    fileprivate var hasActedForApp = false
     /// It acts for an app because of its executable, and must keep executing that one.
     fileprivate var goesByExecutable = false
     /// An administrator has proved to be one.
@@ -54,6 +58,7 @@ final class Client {
 final class ClientRegistry {
     private let connection: Connection
     private let resolver: CallerResolver
+    private let manifests: ManifestStore
     private let polkit: Polkit
     private let log: Logger
     private var clients: [String: Client] = [:]
@@ -78,9 +83,10 @@ final class ClientRegistry {
             && (try? message.arguments(limits: DecodingLimits(depth: 16, values: 256, bytes: Limits.textBytes))) != nil
     }
 
-    init(on connection: Connection, resolver: CallerResolver, pickerGroup: String, log: Logger) {
+    init(on connection: Connection, resolver: CallerResolver, manifests: ManifestStore, pickerGroup: String, log: Logger) {
         self.connection = connection
         self.resolver = resolver
+        self.manifests = manifests
         polkit = Polkit(on: connection, log: log)
         self.pickerGroup = pickerGroup
         self.log = log
@@ -126,6 +132,35 @@ final class ClientRegistry {
         if isAdmin(name) { return true }
         guard let client = clients[name], client.door == .bus, let caller = client.caller else { return false }
         return getgrnam(pickerGroup).map { caller.groups.contains($0.pointee.gr_gid) } ?? false
+    }
+
+    /// The uid of the person behind a connection, who may manage their own set-ups: a member of the group for pickers,
+    /// by the groups of the process. Apps run as the same user, and are no persons; nor is a process in a container or
+    /// a sandbox. Nil for an admin.
+    func person(_ name: String) -> UInt32? {
+        guard let client = clients[name], client.isPerson, !isAdmin(name) else { return nil }
+        return client.caller?.uid
+    }
+
+    /// The connections of a person.
+    func persons(of user: UInt32) -> [String] { identified.filter { person($0) == user } }
+
+    /// Holds every connection against the present manifests.
+    ///
+    /// - Returns: those that have become a person's, or are one's no longer.
+    func reviewPersons() -> [String] {
+        identified.filter { name in
+            guard let client = clients[name] else { return false }
+            let before = client.isPerson
+            client.isPerson = mayBePerson(client)
+            return client.isPerson != before
+        }
+    }
+
+    private func mayBePerson(_ client: Client) -> Bool {
+        guard mayShowPickers(client.name), !client.hasActedForApp, let caller = client.caller else { return false }
+        return !caller.isContained && caller.flatpak == nil && caller.snap.name == nil
+            && !AppMatching.fits(caller, in: manifests)
     }
 
     var admins: [String] { clients.keys.filter { isAdmin($0) }.sorted() }
@@ -209,13 +244,15 @@ final class ClientRegistry {
         let client = Client(name: name, by: door)
         client.state = .identified(pinned)
         clients[name] = client
+        client.isPerson = mayBePerson(client)
     }
 
     /// The app that a connection acts for; from now on its executable must not change.
-    func app(of name: String, in manifests: ManifestStore) throws(IdentityFailure) -> AppManifest {
+    func app(of name: String) throws(IdentityFailure) -> AppManifest {
         guard let client = clients[name], let pinned = client.pinned else { throw IdentityFailure(description: "unknown caller") }
         manifests.flush()
         let match = try AppMatching.match(pinned.caller, in: manifests)
+        client.hasActedForApp = true
         if match.basis == .executable {
             try pinned.check()
             client.goesByExecutable = true
@@ -276,6 +313,8 @@ final class ClientRegistry {
                 return
             }
             client.state = .identified(pinned)
+            manifests.flush()
+            client.isPerson = mayBePerson(client)
             log.debug(
                 "client identified",
                 metadata: [

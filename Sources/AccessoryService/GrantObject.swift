@@ -33,14 +33,14 @@ final class GrantObject: ServiceObject {
     private func setEnabled(_ value: DBusValue, for caller: String) throws(BusError) {
         guard let grant else { throw .unknownObject(path) }
         try mappingErrors { () throws(SetupError) in
-            try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled, by: service.asAdmin(caller))
+            try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled, by: service.requester(caller))
         }
     }
 
     private func revoke(_ call: MethodCall) throws(BusError) {
         guard let grant else { throw .unknownObject(path) }
         try mappingErrors { () throws(SetupError) in
-            try service.engine.revoke(grant, reason: "revoked by an admin", by: service.asAdmin(call.sender)) { call.reply() }
+            try service.engine.revoke(grant, reason: "revoked by an admin", by: service.requester(call.sender)) { call.reply() }
         }
     }
 }

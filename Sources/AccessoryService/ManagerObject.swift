@@ -42,7 +42,7 @@ final class ManagerObject: ServiceObject {
     private func openSession(_ call: MethodCall, mayWait: Bool) throws(BusError) {
         let app: AppManifest
         do throws(IdentityFailure) {
-            app = try service.clients.app(of: call.sender, in: service.manifests)
+            app = try service.clients.app(of: call.sender)
         } catch {
             let again = { [weak self] in
                 do throws(BusError) { try self?.openSession(call, mayWait: false) } catch { call.fail(error) }
@@ -63,7 +63,7 @@ final class ManagerObject: ServiceObject {
             try service.engine.registerPicker(
                 ClientID(call.sender), label: capabilities.label, lease: capabilities.lease.map(Double.init),
                 isUnattended: capabilities.isUnattended, isStandby: capabilities.isStandby,
-                user: service.clients.account(of: call.sender))
+                uid: service.clients.caller(call.sender)?.uid, user: service.clients.account(of: call.sender))
         }
         call.reply()
     }

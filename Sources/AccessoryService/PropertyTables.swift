@@ -12,6 +12,7 @@ extension AccessRule where Object: ServiceObject {
             case .whoeverSeesIt: .whoeverSeesIt
             case .admins: .admins
             case .pickerPrograms: .pickerProgramsAlone
+            case .persons: .persons
             }
     }
 }

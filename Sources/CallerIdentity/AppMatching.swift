@@ -60,6 +60,11 @@ public enum AppMatching {
         return Match(app: app, basis: basis)
     }
 
+    /// Whether a caller is an app by any manifest, also where more than one fits.
+    public static func fits(_ caller: Caller, in store: ManifestStore) -> Bool {
+        caller.socket != nil || !fitting(caller, in: store).0.isEmpty
+    }
+
     /// The missing permission of the daemon, if any.
     private static func obstacle(for caller: Caller) -> String {
         if caller.unreadable == .process {

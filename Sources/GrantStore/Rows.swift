@@ -152,8 +152,8 @@ enum Rows {
             id: try row.number("id", identifiers), app: try row.word("app") { AppID($0) },
             accessory: try row.key("accessory", "a UUID") { AccessoryID($0) },
             state: try row.word("state") { AuthorizationState(rawValue: $0) }, isEnabled: try row.truth("isEnabled"),
-            terms: try terms(row, in: database), created: try row.number("created", times),
-            lastUsed: try row.number(ifAny: "lastUsed", times))
+            terms: try terms(row, in: database), user: try row.number(ifAny: "user", UInt32.self),
+            created: try row.number("created", times), lastUsed: try row.number(ifAny: "lastUsed", times))
     }
 
     private static func terms(_ row: SQLRow, in database: Database) throws -> Grant.Terms {
@@ -223,18 +223,18 @@ enum Rows {
         try database.execute(
             """
             INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, traits,
-                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth, user)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed,
                 descriptor = excluded.descriptor, traits = excluded.traits,
                 ssid = excluded.ssid, awareDevice = excluded.awareDevice, classicAddress = excluded.classicAddress,
-                ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth
+                ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth, user = excluded.user
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
             SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed),
             SQLValue(StoredDescriptor.content(of: terms.descriptor).text),
             SQLValue(StoredTraits.content(of: terms.traits).text), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
-            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth))
+            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(grant.user.map(Int64.init)))
     }
 
     static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {

@@ -47,6 +47,7 @@ export const PROPERTIES = {
         NetworkName: ["text"],
         Ssid: ["bytes"],
         State: ["text", "unauthorized"],
+        User: ["number", -1],
     },
     Manager: {
         Bluetooth: ["text"],

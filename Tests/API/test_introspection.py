@@ -49,7 +49,7 @@ API = {
     PICKER: {"App": "s", "AppName": "s", "Program": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t",
-            "Ssid": "ay", "NetworkName": "s", "Descriptor": "a{sv}", "Revoke": "→"},
+            "Ssid": "ay", "NetworkName": "s", "Descriptor": "a{sv}", "User": "x", "Revoke": "→"},
     APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Socket": "s", "Manifest": "a{sas}"},
     ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "ExplainAccess": "so→a{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
             "Lockdown": "s"},
@@ -119,7 +119,7 @@ class Introspection(APITest):
 
     def test_properties_have_the_types_of_the_api(self):
         types = {"s": dbus.String, "b": dbus.Boolean, "t": dbus.UInt64, "o": dbus.ObjectPath, "ay": dbus.Array, "ao": dbus.Array,
-                 "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary, "a{sas}": dbus.Dictionary, "n": dbus.Int16}
+                 "as": dbus.Array, "aa{sv}": dbus.Array, "a{sv}": dbus.Dictionary, "a{sas}": dbus.Dictionary, "n": dbus.Int16, "x": dbus.Int64}
         for path, interface in self.places():
             values = self.world.admin.get_all(path, interface)
             expected = {name: each[2] for name, each in documented(interface).items() if each[0] == "property"}

@@ -27,7 +27,8 @@ import Testing
         #expect(interfaces == Set(known))
     }
 
-    /// The XML says “Admins only” of a property, or of its interface.
+    /// The XML says “Admins only” of a property, or of its interface; “Persons only” where those who set it up
+    /// see it too.
     @Test func theReadersAreThoseOfTheXML() throws {
         for (name, rows) in AccessoryBus.properties {
             let text = try String(contentsOfFile: "\(Self.folder)/\(AccessoryBus.name).\(name).xml", encoding: .utf8)
@@ -38,6 +39,7 @@ import Testing
                 let comment = before.hasSuffix("-->") ? before[before.range(of: "<!--", options: .backwards)!.lowerBound...] : ""
                 let isForAdmins = head.contains("Admins only") || comment.contains("Admins only")
                 #expect((row.reader == .admins) == isForAdmins, "\(name).\(row.name)")
+                #expect((row.reader == .persons) == comment.contains("Persons only"), "\(name).\(row.name)")
                 #expect((row.reader == .pickerPrograms) == comment.contains("For picker programs"), "\(name).\(row.name)")
             }
         }
@@ -128,6 +130,7 @@ import Testing
             case "q": .uint16(7)
             case "u": .uint32(7)
             case "t": .uint64(7)
+            case "x": .int64(7)
             case "a{sv}": .vardict(["x": .string("y")])
             case "a{sas}": .dictionary(key: "s", value: "as", [.init(.string("x"), .strings(["y"]))])
             case "a{say}": .dictionary(key: "s", value: "ay", [.init(.string("x"), .bytes([1]))])

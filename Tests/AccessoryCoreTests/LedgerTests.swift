@@ -77,11 +77,11 @@ import Testing
         ledger.apply(
             ledger.adding(offer(shared: id), item: item("x"), identity: nil, to: other, grantID: 2, now: 8)
                 .steps)
-        let first = ledger.revoking(try #require(ledger.grant(of: id, to: app)))
+        let first = ledger.revoking([try #require(ledger.grant(of: id, to: app))])
         #expect(first.bonds.isEmpty)
         ledger.apply(first.steps)
         #expect(ledger.accessories(of: app).isEmpty && ledger.accessories(of: other).count == 1)
-        let last = ledger.revoking(try #require(ledger.grant(of: id, to: other)))
+        let last = ledger.revoking([try #require(ledger.grant(of: id, to: other))])
         #expect(last.bonds == [BluetoothPeer(identity, adapter: nil)])
         ledger.apply(last.steps)
         #expect(ledger == Ledger())

@@ -44,6 +44,8 @@ private struct Row {
 
 /// For all other callers the member does not exist.
 private let admins = Rule.only([.admin], others: .hidden)
+private let persons = Rule.only([.admin, .owner], others: .hidden)
+private let members = Set(CallerKind.allCases.filter(\.isInGroup)).union([.admin])
 
 /// The app's own connection acts in its session; an admin looks.
 private func session(of owner: CallerKind) -> [String: Rule] {
@@ -62,28 +64,28 @@ private let rows: [Row] = [
         place: .manager, interface: AccessoryBus.manager, seenBy: Set(CallerKind.allCases),
         members: [
             "Version": .whoeverSeesIt, "Bluetooth": .whoeverSeesIt, "WiFi": .whoeverSeesIt, "PickerAvailable": .whoeverSeesIt,
-            "CreateSession": .whoeverSeesIt, "RegisterPicker": .only([.picker, .otherMember, .admin], others: .refused),
-            "UnregisterPicker": .whoeverSeesIt, "Pickers": .only([.picker, .otherMember, .admin], others: .hidden),
+            "CreateSession": .whoeverSeesIt, "RegisterPicker": .only(members, others: .refused),
+            "UnregisterPicker": .whoeverSeesIt, "Pickers": .only(members, others: .hidden),
         ]),
     Row(place: .session, interface: AccessoryBus.session, seenBy: [.app, .admin], members: session(of: .app)),
     Row(
         place: .sessionWithGrant, interface: AccessoryBus.session, seenBy: [.appWithGrant, .admin],
         members: session(of: .appWithGrant)),
     Row(
-        place: .accessory, interface: AccessoryBus.accessory, seenBy: [.appWithGrant, .admin],
+        place: .accessory, interface: AccessoryBus.accessory, seenBy: [.appWithGrant, .owner, .admin],
         members: [
             "DisplayName": .whoeverSeesIt, "State": .whoeverSeesIt, "BluetoothIdentifier": .whoeverSeesIt,
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
-            "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": admins,
-            "Adapter": admins, "NetworkName": admins, "Apps": admins, "Connected": admins, "Battery": admins, "Problems": admins,
-            "AdvertisedName": admins, "HasImage": admins, "RemovalTime": admins, "ScheduleRemoval": admins,
-            "CancelRemoval": admins,
+            "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": persons,
+            "Adapter": persons, "NetworkName": persons, "Apps": persons, "Connected": persons, "Battery": persons,
+            "Problems": persons, "AdvertisedName": persons, "HasImage": persons, "RemovalTime": persons,
+            "ScheduleRemoval": persons, "CancelRemoval": persons,
             "JoinNetwork": .only([.appWithGrant], others: .refused),
-            "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": admins, "Remove": admins, "Unpair": admins,
-            "ImageData": admins,
+            "LeaveNetwork": .only([.appWithGrant], others: .refused), "Rename": persons, "Remove": persons, "Unpair": admins,
+            "ImageData": persons,
         ]),
     Row(
-        place: .accessory, interface: AccessoryBus.network, seenBy: [.appWithGrant, .admin],
+        place: .accessory, interface: AccessoryBus.network, seenBy: [.appWithGrant, .owner, .admin],
         members: ["Interface": .whoeverSeesIt]),
     Row(
         place: .picker, interface: AccessoryBus.picker, seenBy: [.picker, .admin],
@@ -99,7 +101,7 @@ private let rows: [Row] = [
         place: .grant, interface: AccessoryBus.grant, seenBy: [.admin],
         members: [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
-            "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "Revoke": admins,
+            "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "User": admins, "Revoke": admins,
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],
@@ -231,7 +233,7 @@ private let rows: [Row] = [
     }
 
     @Test func whoIsNoAppHasNoSession() throws {
-        for caller: CallerKind in [.stranger, .picker, .admin] {
+        for caller: CallerKind in [.stranger, .picker, .owner, .admin] {
             let answer = try service.call(caller, AccessoryBus.root, AccessoryBus.manager, "CreateSession", [.vardict([:])])
             guard case .failure(let error) = answer else {
                 Issue.record("\(caller) got a session")

@@ -89,12 +89,20 @@ enum CallerKind: CaseIterable {
     case picker
     /// A member of the group.
     case otherMember
+    /// A member of the group who set the accessory up.
+    case owner
+    /// An app without a session that runs as the owner, in the group.
+    case ownersApp
+    /// A process of the owner's that is not in the group.
+    case ownerOutside
     case admin
+
+    var isInGroup: Bool { [.picker, .otherMember, .owner, .ownersApp].contains(self) }
 
     /// The app's unit, for apps.
     var unit: String? {
         switch self {
-        case .app: "board.service"
+        case .app, .ownersApp: "board.service"
         case .appWithGrant, .appWithoutSession: "dice.service"
         default: nil
         }
@@ -120,6 +128,7 @@ enum Place: CaseIterable {
 final class PlayedService {
     /// A group that every machine has, in the place of accessory-picker.
     private static let group = "daemon"
+    private static let owner: UInt32 = 50_000
 
     private let bus: PrivateBus
     private let directory: TemporaryDirectory
@@ -154,7 +163,7 @@ final class PlayedService {
         descriptor.serviceUUID = BluetoothUUID("180F")
         let grant = Grant(
             id: 7, app: try #require(AppID("com.example.dice")), accessory: accessory.id, state: .authorized,
-            terms: Grant.Terms(descriptor, hasBluetooth: true), created: 1)
+            terms: Grant.Terms(descriptor, hasBluetooth: true), user: Self.owner, created: 1)
         let engine = try AccessoryEngine(
             radio: StillRadio(), networks: NoNetworks(), store: StillStore(StoredState(accessories: [accessory], grants: [grant])),
             clock: StillClock(), log: log)
@@ -191,8 +200,14 @@ final class PlayedService {
     private func add(_ kind: CallerKind) throws {
         let connection = try Connection(.server(bus.address), loop: loop)
         let number = UInt32(try #require(CallerKind.allCases.firstIndex(of: kind)))
-        var caller = Caller(uid: kind == .admin ? 0 : 60_000 + number, pid: Int32(number) + 1)
-        if kind == .picker || kind == .otherMember { caller.groups = [try #require(getgrnam(Self.group)).pointee.gr_gid] }
+        let uid =
+            switch kind {
+            case .admin: UInt32(0)
+            case .owner, .ownersApp, .ownerOutside: Self.owner
+            default: 60_000 + number
+            }
+        var caller = Caller(uid: uid, pid: Int32(number) + 1)
+        if kind.isInGroup { caller.groups = [try #require(getgrnam(Self.group)).pointee.gr_gid] }
         caller.unit = kind.unit
         service.clients.adopt(connection.uniqueName, PinnedCaller(caller, began: nil, image: nil), by: .bus)
         callers[kind] = connection

@@ -2,20 +2,16 @@
 """Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and cannot answer for others."""
 
 import contextlib
-import os
-import socket
-import subprocess
-from pathlib import Path
 
 import dbus
 
 from attack import AS_SOMEBODY_ELSE, INVALID, Attack
 from harness.clients import Client, Identity
+from harness.members import Member, make_group
 from harness.names import (
     ACCESSORY, GRANT, MANAGER, NAME, OBJECT_MANAGER, PICKER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT,
     error)
 from harness.pickers import PickerProgram
-from harness.programs import TESTS, Program
 from harness.values import item, sv
 from harness.waiting import wait
 from view import ACCESS_DENIED, DEVICE1, View, path_of
@@ -160,37 +156,16 @@ class Strangers(Attack):
         self.assertEqual(self.simulator.bonds, ["pink"])
 
 
-class Member(Identity):
-    """A process in the group that may pick."""
-
-    GROUP = 64_321
-
-    def start_relay(self, target, socket_path):
-        listening = socket.socket(socket.AF_UNIX)
-        listening.bind(str(socket_path))
-        listening.listen()
-        with listening:
-            return subprocess.Popen(
-                [self.executable, "-I", "-S", "-c", (TESTS / "API/harness/relay.py").read_text(), str(listening.fileno()), target],
-                stdin=subprocess.DEVNULL, pass_fds=[listening.fileno()], cwd="/", user=self.uid, group=self.uid, extra_groups=[self.GROUP])
-
-
 class Members(Attack):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_group()
+
     def setUp(self):
         super().setUp()
         self.dices = self.grant()
-        # The daemon sees a machine that has the group, and is in a mount namespace of its own for it: no admin is
-        # outside.
-        groups = self.world.directory / "group"
-        groups.write_text(f"{Path('/etc/group').read_text().rstrip()}\naccessory-picker:x:{Member.GROUP}:\n")
-        for client in (self.person, self.dice, self.board):
-            client.close()
-        command = self.world.daemon.command
-        self.world.daemon.stop()
-        self.world.daemon = Program("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/group && exec "$@"', groups, *command)
-        wait(lambda: self.world.admin.has_owner(NAME), 20, "the daemon's name", also_every=0.02)
-        self.world.wait_bluetooth("ready")
-        self.dice, self.board = self.app("dice"), self.app("board", SOMEBODY_ELSE)
+        self.person.close()
 
     def test_a_picker_program_is_no_admin(self):
         """A member of the group shows pickers and answers them, and sees and changes nothing else."""
@@ -206,6 +181,32 @@ class Members(Attack):
         self.assertFails(INVALID, member.ask, "Pick", "s", "00000000-0000-0000-0000-000000000000")
         member.pick("other")
         self.dice.wait_event("accessoryAdded")
+
+    def test_an_app_is_not_its_user(self):
+        """A person manages their accessory as a member of the group. An app that runs as the same user does not, even in the group."""
+        member = PickerProgram(self.world, Member("shower", SOMEBODY_ELSE)).register()
+        self.dice.show_picker(item("Other"))
+        member.pick("other")
+        other = str(self.dice.wait_event("accessoryAdded", count=2)["accessory"])
+        self.assertEqual([each for each in member.objects() if "/accessory/" in each], [other])
+        app = Client(self.world, Member("board", SOMEBODY_ELSE))
+        outside = Client(self.world, Identity("shower", SOMEBODY_ELSE))
+        for attacker in (app, self.board, outside, PickerProgram(self.world, Member("shower", SOMEBODY)).register()):
+            with self.subTest(attacker.name):
+                attacker.listen_to_everything()
+                self.assertNotIn(other, attacker.objects())
+                for call in (("Rename", "s", "Mine"), ("Remove",), ("ScheduleRemoval", "u", 1), ("ImageData",)):
+                    self.assertFails(UNKNOWN_OBJECT, attacker.call, other, ACCESSORY, *call)
+                member.call(other, ACCESSORY, "Rename", "s", f"Theirs {attacker.name[3:]}")
+                attacker.settle()
+                self.assertEqual([each for each in attacker.signals if each.path == other], [])
+        # A manifest that names the program of a person afterwards makes it an app, and a session does for good.
+        self.world.declare("shower")
+        wait(lambda: other not in member.objects(), what="the app to see nothing", also_every=0.1)
+        member.call(ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        (self.world.app_directories[0] / "com.example.shower.conf").unlink()
+        self.assertFails(error("ActivationFailed"), outside.call, ROOT, MANAGER, "CreateSession", "a{sv}", sv({}))
+        self.assertNotIn(other, member.objects())
 
     def test_a_second_picker_program_does_not_answer_for_the_first(self):
         first = PickerProgram(self.world, Member("shower", SOMEBODY_ELSE)).register()

@@ -55,7 +55,7 @@ import Testing
             let store = try open()
             let new = Grant(
                 id: try store.nextGrantID(), app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized,
-                terms: try terms(), created: 7)
+                terms: try terms(), user: .max, created: 7)
             grant = new
             try store.persist(intent)
             try store.commit(StoreChange([.put(accessory), .grant(new)]))

@@ -181,6 +181,11 @@ public struct Ledger: Hashable, Sendable {
         grantsByAccessory[accessory, default: []].sorted().compactMap { grants[$0] }
     }
 
+    /// The grants on an accessory that a person set up, the oldest first.
+    public func grants(of accessory: AccessoryID, setUpBy user: UInt32) -> [Grant] {
+        grants(of: accessory).filter { $0.user == user }
+    }
+
     /// An accessory as an app has it, whatever the state of the grant and the admin's switch; nil without a grant.
     public func granted(_ accessory: AccessoryID, to app: AppID) -> GrantedAccessory? {
         guard let grant = grant(of: accessory, to: app), let accessory = accessories[accessory] else { return nil }
@@ -203,9 +208,10 @@ public struct Ledger: Hashable, Sendable {
     ///   - name: the person's name for it; nil for the item's name.
     ///   - awareDevice: our number for it, where it was found by Wi-Fi Aware.
     ///   - traits: from its adverts.
+    ///   - user: the uid of the person who picked it; nil for a rule.
     public func adding(
         _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, awareDevice: UInt64? = nil,
-        traits: Accessory.Traits = Accessory.Traits(), to app: AppID, grantID: Int64, now: Int64
+        traits: Accessory.Traits = Accessory.Traits(), to app: AppID, user: UInt32? = nil, grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
         // An accessory keeps its identity while its address changes: the stored one is found by the identity address
@@ -221,6 +227,7 @@ public struct Ledger: Hashable, Sendable {
         var grant =
             existing
             ?? Grant(id: grantID, app: app, accessory: accessory.id, state: state, terms: .init(item.descriptor), created: now)
+        if existing == nil || grant.state == .unauthorized { grant.user = user ?? grant.user }
         let isByBluetooth = offer.address != nil && item.descriptor.wantsBluetooth
         // Paired again; or picked by Bluetooth where it was known by its network.
         if existing == nil || grant.state == .unauthorized || isByBluetooth && !grant.terms.includes(.bluetooth) {
@@ -237,14 +244,14 @@ public struct Ledger: Hashable, Sendable {
     /// The change that a new descriptor, and a pairing for it, make to an app's accessory.
     public func upgrading(
         _ granted: GrantedAccessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
-        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits()
+        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits(), user: UInt32? = nil
     ) -> [Step] {
         var (accessory, grant) = (granted.accessory, granted.grant)
         accessory.traits.formUnion(traits)
         if accessory.address == nil { (accessory.address, accessory.adapter) = (offer.address, offer.adapter) }
         if let identity { bind(identity, &accessory, &grant) }
         // Paired again.
-        if grant.state == .unauthorized, identity != nil { grant.state = .authorized }
+        if grant.state == .unauthorized, identity != nil { (grant.state, grant.user) = (.authorized, user ?? grant.user) }
         grant.terms.describe(by: descriptor, network: offer.network?.ssid)
         grant.terms.hasBluetooth = descriptor.wantsBluetooth && (grant.terms.hasBluetooth || offer.device != nil)
         grant.terms.awareDevice = grant.terms.awareDevice ?? awareDevice
@@ -304,19 +311,21 @@ public struct Ledger: Hashable, Sendable {
         }.first
     }
 
-    /// Takes a grant away; with the last one the accessory goes, and the bonds that are to be removed are named.
-    public func revoking(_ grant: Grant) -> (steps: [Step], bonds: [BluetoothPeer]) {
-        guard let accessory = accessories[grant.accessory] else { return ([.revoke(grant.id)], []) }
-        let others = grants(of: accessory.id).filter { $0.id != grant.id }
+    /// Takes grants on one accessory away; with the last one the accessory goes, and the bonds that are to be removed
+    /// are named.
+    public func revoking(_ leaving: [Grant]) -> (steps: [Step], bonds: [BluetoothPeer]) {
+        let steps = leaving.map { Step.revoke($0.id) }
+        guard let accessory = leaving.first.flatMap({ accessories[$0.accessory] }) else { return (steps, []) }
+        let others = grants(of: accessory.id).filter { grant in !leaving.contains { $0.id == grant.id } }
         guard !others.isEmpty else { return removing(accessory) }
         guard accessory.address != nil, !others.contains(where: \.terms.hasBluetooth) else {
-            return ([.revoke(grant.id)], sides(of: [grant], accessory))
+            return (steps, sides(of: leaving, accessory))
         }
         // The others know it by its network, as before its Bluetooth side was added.
         var network = accessory
         (network.address, network.adapter, network.isBonded, network.ownsBond) = (nil, nil, false, false)
         network.traits = Accessory.Traits()
-        return ([.revoke(grant.id), .put(network)], bonds(of: accessory, leaving: [grant]))
+        return (steps + [.put(network)], bonds(of: accessory, leaving: leaving))
     }
 
     /// An accessory has lost its bond, or is to lose it: whatever answers at its address from now on is not known to be

@@ -10,6 +10,8 @@ public struct PickerProgram: Hashable, Sendable {
     public let client: ClientID
     /// Its name for people; empty when it gave none.
     public internal(set) var label: String
+    /// Its user; nil where that is not known.
+    public let uid: UInt32?
     /// Its user's account name, or the number of one without a name, as of the registration.
     public let user: String
     /// The time of the registration, seconds since 1970.
@@ -52,14 +54,16 @@ final class PickerRegistry {
     subscript(_ client: ClientID) -> PickerProgram? { registered.first { $0.client == client } }
 
     func register(
-        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, isStandby: Bool?, user: @autoclosure () -> String
+        _ client: ClientID, label: String?, lease: Double?, isUnattended: Bool?, isStandby: Bool?, uid: UInt32?,
+        user: @autoclosure () -> String
     ) throws(SetupError) {
         let index = registered.firstIndex { $0.client == client }
         guard index != nil || registered.count < Limits.pickers else {
             throw .invalid("RegisterPicker", client, "\(Limits.pickers) pickers are already registered")
         }
         var program =
-            index.map { registered[$0] } ?? PickerProgram(client: client, label: "", user: user(), since: services.clock.now)
+            index.map { registered[$0] }
+            ?? PickerProgram(client: client, label: "", uid: uid, user: user(), since: services.clock.now)
         program.label = label ?? program.label
         program.isUnattended = isUnattended ?? program.isUnattended
         program.isStandby = isStandby ?? program.isStandby

@@ -50,7 +50,7 @@ final class PickerRunner {
 
     // MARK: The person and the app
 
-    private var person: Requester { .person(describe(run.client)) }
+    private var person: Requester { .person(describe(run.client), user: programs[run.client]?.uid) }
 
     /// A picker program, with its user's name.
     private func describe(_ client: ClientID) -> String {

@@ -23,7 +23,7 @@ struct SetupWriter {
         _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, by requester: Requester
     ) -> SetupMachine.Event {
         do {
-            let (steps, accessory) = try change(offer, identity, name)
+            let (steps, accessory) = try change(offer, identity, name, requester.user)
             // The grant and the end of the intent are one transaction: after a power cut there is either both or
             // neither.
             let finished = bonds.pairing.map { [$0] } ?? []
@@ -44,7 +44,7 @@ struct SetupWriter {
     }
 
     /// The change that a picked offer makes.
-    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?) throws -> (
+    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ user: UInt32?) throws -> (
         steps: [Ledger.Step], accessory: AccessoryID
     ) {
         let item = run.item(of: offer)
@@ -57,14 +57,15 @@ struct SetupWriter {
                 throw SetupError(.userRestricted, "the grant of \(app) was revoked in the meantime")
             }
             let steps = registry.ledger.upgrading(
-                granted, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits)
+                granted, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits,
+                user: user)
             return (steps, id)
         }
         if let shared = offer.shared, registry.ledger.accessories[shared] == nil {
             throw SetupError(.connectionFailed, "the accessory was removed in the meantime: try again")
         }
         return registry.ledger.adding(
-            offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app,
+            offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app, user: user,
             grantID: try registry.nextGrantID(), now: services.clock.now)
     }
 
@@ -82,7 +83,7 @@ struct SetupWriter {
             if target.evidence == .contradicts {
                 throw SetupError(.connectionFailed, "\(target.item.name) does not match the item's descriptor")
             }
-            let change = try change(of: target)
+            let change = try change(of: target, by: requester.user)
             try registry.change(change.steps, reason: "migrated", by: requester)
             report(.success(change.accessory))
         } catch {
@@ -106,7 +107,7 @@ struct SetupWriter {
         }
     }
 
-    private func change(of target: PickerRun.MigrationTarget) throws -> (
+    private func change(of target: PickerRun.MigrationTarget, by user: UInt32?) throws -> (
         steps: [Ledger.Step], accessory: AccessoryID
     ) {
         let offer = target.offer
@@ -132,7 +133,7 @@ struct SetupWriter {
         return registry.ledger.adding(
             offer, item: item, identity: identity, awareDevice: item.migration?.wifiAwarePairedDeviceID,
             traits: target.candidate.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: app,
-            grantID: try registry.nextGrantID(), now: services.clock.now)
+            user: user, grantID: try registry.nextGrantID(), now: services.clock.now)
     }
 
     // MARK: Names and revocations

@@ -30,6 +30,8 @@ from patience import PatientBus
 class Identity:
     """A process that a client can be seen as: an executable of its own, run by a user."""
 
+    # Besides the group of the user's number.
+    groups = []
     _directory = None
 
     def __init__(self, app, uid=SOMEBODY):
@@ -48,7 +50,7 @@ class Identity:
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(socket_path))
         listening.listen()
-        user = {} if self.uid == 0 else {"user": self.uid, "group": self.uid, "extra_groups": []}
+        user = {} if self.uid == 0 else {"user": self.uid, "group": self.uid, "extra_groups": self.groups}
         with listening:
             return subprocess.Popen(
                 [self.executable, "-I", "-S", "-c", (Path(__file__).parent / "relay.py").read_text(),

@@ -70,7 +70,7 @@ private let columns: [(table: String, column: String)] =
     ].map { ("accessory", $0) }
     + [
         "id", "app", "accessory", "state", "isEnabled", "created", "lastUsed", "descriptor", "traits", "ssid",
-        "awareDevice", "classicAddress", "ownsClassicBond", "hasBluetooth",
+        "awareDevice", "classicAddress", "ownsClassicBond", "hasBluetooth", "user",
     ].map { ("accessGrant", $0) }
     + ["address", "addressKind", "device", "purpose", "trace"].map { ("bondIntent", $0) }
     + [("joinRecord", "content"), ("counter", "value"), ("counter", "name"), ("audit", "event"), ("audit", "time")]
