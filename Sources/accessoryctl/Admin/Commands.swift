@@ -68,7 +68,7 @@ struct List: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options, isFresh: true)
+            let inventory = try Inventory(options, isFresh: true, orOwn: true)
             if output.json { return Output.json(.array(inventory.accessories.map { .object($0.json) })) }
             let table = try Table(
                 ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
@@ -86,6 +86,7 @@ struct List: ParsableCommand {
                         StandardOutput.line(StandardOutput.printable("\(accessory.name): \(problem)"))
                     }
                 }
+                if !inventory.isComplete { StandardOutput.line("These are only accessories that you set up.") }
             }
         }
     }
@@ -99,7 +100,7 @@ struct Show: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options, isFresh: true)
+            let inventory = try Inventory(options, isFresh: true, orOwn: true)
             let accessory = try inventory.accessory(accessory)
             let grants = inventory.grants.filter { $0.accessory == accessory.path }
             if output.json {
@@ -210,13 +211,15 @@ struct Revoke: ParsableCommand {
 }
 
 struct Remove: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Removes an accessory with all its grants and its bond.")
+    static let configuration = CommandConfiguration(
+        abstract: "Removes an accessory with all its grants and its bond.",
+        discussion: "A member of accessory-picker removes the grants that they set up; the accessory goes with the last grant.")
     @OptionGroup var options: BusOptions
     @Argument(help: "The accessory's name, address or identifier.", completion: Completions.accessories) var accessory: String
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options)
+            let inventory = try Inventory(options, orOwn: true)
             let found = try inventory.accessory(accessory)
             _ = try inventory.connection.callAndWait(
                 AccessoryBus.name, found.path, AccessoryBus.accessory, "Remove", timeout: .seconds(40))
@@ -261,7 +264,7 @@ struct Rename: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let inventory = try Inventory(options)
+            let inventory = try Inventory(options, orOwn: true)
             let found = try inventory.accessory(accessory)
             _ = try inventory.connection.callAndWait(
                 AccessoryBus.name, found.path, AccessoryBus.accessory, "Rename", [.string(name)])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's objects as an admin sees them, read once with GetManagedObjects.
+// The daemon's objects as an admin sees them, or a person their own accessories, read once with GetManagedObjects.
 
 internal import AccessoryBus
 internal import AccessoryModel
@@ -82,14 +82,16 @@ struct Inventory {
 
     /// All objects.
     ///
-    /// - Parameter isFresh: whether the radio reads its devices first.
+    /// - Parameters:
+    ///   - isFresh: whether the radio reads its devices first.
+    ///   - orOwn: whether the accessories that the caller set up are enough.
     /// - Throws: `refusal` for a caller that is no administrator: a part of the objects would look like all.
-    init(_ options: BusOptions, isFresh: Bool = false) throws(BusError) {
+    init(_ options: BusOptions, isFresh: Bool = false, orOwn: Bool = false) throws(BusError) {
         if isFresh {
             _ = try? Self.reach(options).callAndWait(AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Refresh")
         }
         try self.init(visible: options)
-        guard isComplete else { throw Self.refusal }
+        guard isComplete || orOwn && !accessories.isEmpty else { throw Self.refusal }
     }
 
     /// The visible objects: not all for a caller that is no administrator.
