@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accessories of this machine, for admins: a list that can be searched, and for each its state, the apps that may
-// use it, and the ways to take access back.
+// The accessories of this machine for admins, or those that a member of the group set up: a list that can be searched,
+// and for each its state, the apps that may use it, and the ways to take access back.
 
 import { KeyedList, ask, badge, button, choices, element, facts, field, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
@@ -35,9 +35,12 @@ export class Accessories {
     #images;
     #list;
     #empty = message(words.noAccessories(), words.noAccessoriesHint());
+    #emptyOwn = message(words.noOwnAccessories(), words.ownHint());
+    #note = element("p", { class: "note" }, words.ownHint());
     #none = message(words.nothingFits());
     #search = element("input", { id: freshID(), type: "search", autocomplete: "off" });
     #order = element("select", { id: freshID() });
+    #orderField = field(words.order(), this.#order);
     #filter = element("select", { id: freshID() });
     #total = element("p", { class: "note", role: "status" });
     #tools;
@@ -61,8 +64,8 @@ export class Accessories {
         for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => this.#drawAgain());
         this.#selection = this.#makeSelection();
         this.#tools = element("div", {}, element("div", { class: "filters" }, field(words.search(), this.#search),
-            field(words.order(), this.#order), field(words.show(), this.#filter)), this.#selection.element, this.#total);
-        this.element = element("section", { "aria-label": words.title() }, this.#tools, list, this.#empty, this.#none);
+            this.#orderField, field(words.show(), this.#filter)), this.#selection.element, this.#total);
+        this.element = element("section", { "aria-label": words.title() }, this.#note, this.#tools, list, this.#empty, this.#emptyOwn, this.#none);
     }
 
     shown() { this.#refresh(); }
@@ -70,7 +73,8 @@ export class Accessories {
 
     /** Draws where something has changed, or times have passed. */
     draw() {
-        const key = [...KINDS.map(each => this.#objects.version(each)), Math.floor(Date.now() / 60_000)].join();
+        const { isAdmin } = this.#objects;
+        const key = [...KINDS.map(each => this.#objects.version(each)), isAdmin, Math.floor(Date.now() / 60_000)].join();
         if (key === this.#drawn) return;
         this.#drawn = key;
         const all = this.#read();
@@ -79,7 +83,11 @@ export class Accessories {
         found.sort(ORDERS[this.#order.value]);
         this.#list.draw(found);
         show(this.#tools, all.length > FEW || text !== "" || this.#filter.value !== "" || !!this.#selected);
-        show(this.#empty, all.length === 0);
+        // A member does not see when accessories were set up and used.
+        show(this.#orderField, isAdmin);
+        show(this.#note, !isAdmin && all.length > 0);
+        show(this.#empty, isAdmin && all.length === 0);
+        show(this.#emptyOwn, !isAdmin && all.length === 0);
         show(this.#none, found.length === 0 && all.length > 0);
         setText(this.#total, words.accessories(found.length));
         this.#selection.update(found);
@@ -100,7 +108,8 @@ export class Accessories {
         return accessories.map(accessory => {
             const { path } = accessory;
             const own = (grants.get(path) ?? []).sort((a, b) => compare(a.App, b.App));
-            const apps = own.map(each => this.#objects.appName(each.App));
+            // A member sees no grants.
+            const apps = (own.length > 0 ? own.map(each => each.App) : accessory.Apps).map(each => this.#objects.appName(each));
             const label = names.get(accessory.DisplayName) > 1 ? words.oneOfMany(accessory) : accessory.DisplayName;
             return {
                 path, accessory, grants: own, apps, label, joined: this.#objects.get(path, "Network")?.Interface ?? "",
@@ -117,8 +126,8 @@ export class Accessories {
      */
     async #refresh() {
         clearTimeout(this.#timer);
-        if (visibility.isVisible && this.#objects.isAdmin) {
-            await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
+        if (visibility.isVisible) {
+            if (this.#objects.isAdmin) await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
             const all = this.#objects.all("Accessory");
             for (const { path } of all) if (this.#opened.has(path) || all.length <= FEW) await this.#objects.readAgain(path, "Accessory");
         }
@@ -130,7 +139,7 @@ export class Accessories {
     #adapter(address) {
         const adapters = this.#objects.admin.Adapters ?? [];
         const found = adapters.find(each => each.address === address);
-        if (!address || found && adapters.length < 2) return null;
+        if (!address || !this.#objects.isAdmin || found && adapters.length < 2) return null;
         if (!found) return words.adapterMissing(address);
         return found.powered ? found.name : words.adapterOff(found.name);
     }
@@ -216,12 +225,13 @@ export class Accessories {
                 [words.adapter(), this.#adapter(accessory.Adapter)],
                 [words.networkName(), accessory.NetworkName],
                 [words.battery(), accessory.Battery >= 0 ? words.percent(accessory.Battery) : null],
-                [words.lastUsed(), ago(each.used)],
+                [words.lastUsed(), each.grants.length > 0 ? ago(each.used) : null],
                 [words.setUp(), Number.isFinite(each.created) ? moment(each.created) : null],
             ]);
             problems.replaceChildren(...accessory.Problems.map(problem => element("li", { lang: "en" }, problem)));
             problems.hidden = accessory.Problems.length === 0;
-            list.draw(each.grants.map(grant => ({ ...grant, label: each.label })));
+            if (this.#objects.isAdmin) list.draw(each.grants.map(grant => ({ ...grant, label: each.label })));
+            else apps.replaceChildren(...each.apps.map(app => element("li", {}, name(app))));
         };
         return { element: made, update };
     }
@@ -287,10 +297,13 @@ export class Accessories {
     #remove({ path, apps, label }) {
         ask({
             title: words.removeTitle(label), action: words.remove(), kind: "danger",
-            content: [element("p", {}, words.removeHint()), apps.length > 0 ? element("p", {}, words.removeApps(apps)) : ""],
+            content: [element("p", {}, this.#removeHint()), apps.length > 0 ? element("p", {}, words.removeApps(apps)) : ""],
             run: () => this.#removeLater(path),
         });
     }
+
+    /** A member removes only their own set-ups. */
+    #removeHint() { return this.#objects.isAdmin ? words.removeHint() : words.removeOwnHint(); }
 
     #removeLater(path) { return this.#bus.call(path, "Accessory.ScheduleRemoval", REMOVAL_DELAY); }
 
@@ -325,7 +338,8 @@ export class Accessories {
             shown = found;
             const count = this.#chosen(found).length;
             show(begin, !this.#selected);
-            for (const each of [end, all, revoke, remove]) show(each, !!this.#selected);
+            for (const each of [end, all, remove]) show(each, !!this.#selected);
+            show(revoke, !!this.#selected && this.#objects.isAdmin);
             for (const each of [revoke, remove]) if (each.disabled !== (count === 0)) each.disabled = count === 0;
             setText(revoke, words.revokeSelected(count));
             setText(remove, words.removeSelected(count));
@@ -338,7 +352,7 @@ export class Accessories {
     #removeSeveral(chosen) {
         ask({
             title: words.removeSeveral(chosen.length), action: words.remove(), kind: "danger",
-            content: [element("p", {}, words.removeHint()), element("ul", { class: "plain" }, ...chosen.map(each => element("li", {}, name(each.label))))],
+            content: [element("p", {}, this.#removeHint()), element("ul", { class: "plain" }, ...chosen.map(each => element("li", {}, name(each.label))))],
             run: async () => {
                 await Promise.all(chosen.map(each => this.#removeLater(each.path)));
                 this.#selected = null;

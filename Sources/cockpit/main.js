@@ -119,7 +119,8 @@ class Page {
     #draw() {
         const [section = "", detail] = cockpit.location.path;
         this.#drawBanner();
-        const state = this.#objects.state !== "ready" ? this.#objects.state : this.#objects.isAdmin ? "admin" : "limited";
+        const state = this.#objects.state !== "ready" ? this.#objects.state
+            : this.#objects.isAdmin ? "admin" : this.#picker.state === "refused" ? "limited" : "member";
         this.#nav.hidden = state !== "admin";
         for (const [index, path] of Object.keys(SECTIONS).entries()) {
             setAttribute(this.#nav.children[index], "aria-current", path === section ? "page" : null);
@@ -128,7 +129,7 @@ class Page {
         if (key !== this.#key) {
             this.#key = key;
             this.#current?.hidden?.();
-            this.#current = state !== "admin" ? null
+            this.#current = state === "member" ? this.#views[""] : state !== "admin" ? null
                 : section === "apps" && detail ? new Explain(this.#bus, this.#objects, detail)
                     : this.#views[section] ?? this.#views[""];
             this.#main.replaceChildren(this.#current?.element ?? this.#message(state));

@@ -174,6 +174,8 @@ export const words = {
     // Accessories.
     noAccessories: () => _("No accessories are set up"),
     noAccessoriesHint: () => _("When an app asks for an accessory, the picker appears here. “Apps” lists the known apps, and shows why an app does not find its accessory."),
+    noOwnAccessories: () => _("You have not set up any accessories"),
+    ownHint: () => _("You see the accessories that you set up. To see all, turn on administrative access at the top of Cockpit."),
     state: state => ({
         authorized: _("authorized"), awaitingAuthorization: _("waiting for the app"), unauthorized: _("not authorized"),
     })[state] ?? state,
@@ -205,6 +207,7 @@ export const words = {
     removeOf: name => fill(_("Remove $0"), name),
     removeTitle: name => fill(_("Remove $0?"), name),
     removeHint: () => _("This removes its pairing and all access to it. To be used again, it must be set up again."),
+    removeOwnHint: () => _("The apps for which you set it up lose access. If no other app uses it, its pairing is removed too."),
     removeApps: apps => fill(_("These apps lose access: $0"), apps.join(", ")),
 
     opens: () => _("can read, write and receive data until you revoke access"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members of the group for pickers see, rename and remove what they set up themselves, and nothing of others."""
+"""Members of the group for pickers see, rename and remove their own set-ups, and nothing of others."""
 
 import shutil
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An admin on the page: looks, switches, renames, revokes, removes, asks why, reads the trail; the page follows each change."""
 
-from pathlib import Path
-
 from web import WebTest  # first: it knows where the others are
 
-from harness.names import BLUE, GRANT, NAME, PROPERTIES, SOMEBODY_ELSE
-from harness.programs import Program
+from harness.members import GROUP, make_group
+from harness.names import ACCESSORY, BLUE, GRANT, PROPERTIES, SOMEBODY_ELSE
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -180,30 +178,67 @@ class Looking(WebTest):
 
 
 class Member(WebTest):
-    """A member of the group: shows pickers, and sees nothing of the admin's."""
+    """A member of the group: shows pickers, and manages the accessories that they set up."""
 
-    GROUP = 64_321
+    scenario = scenario(accessory("pink"), accessory("blue", 2, BLUE))
+    apps = ("dice", "board")
 
-    def test_sets_up_an_accessory(self):
-        # The daemon sees a machine that has the group.
-        groups = self.world.directory / "group"
-        groups.write_text(f"{Path('/etc/group').read_text().rstrip()}\naccessory-picker:x:{self.GROUP}:\n")
-        command = self.world.daemon.command
-        self.world.daemon.stop()
-        self.world.daemon = Program("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/group && exec "$@"', groups, *command)
-        wait(lambda: self.world.admin.has_owner(NAME), 20, "the daemon's name", also_every=0.02)
-        self.world.wait_bluetooth("ready")
-        page, app = self.open(uid=SOMEBODY_ELSE, groups=[self.GROUP]), self.app()
-        page.sees("When an app asks for an accessory", "Limited access")
-        app.show_picker(item("Pink Dice"))
-        page.sheet_says("Pink Dice")
-        self.assertNotIn("See why", page.sheet)
-        page.pick("Pink Dice")
-        app.wait_event("accessoryAdded")
-        page.sheet_says("Pink Dice is ready to use")
-        page.press("Close", "dialog")
-        self.assertEqual(page.find(".card"), [])
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_group()
+
+    def setUp(self):
+        super().setUp()
+        self.dice, person = self.app(), self.picker()
+        self.others = self.add(self.dice, person, "blue", item("Blue Dice", BLUE))
+        person.close()
+        self.page = self.open(uid=SOMEBODY_ELSE, groups=[GROUP])
+
+    def set_up(self):
+        self.dice.show_picker(item("Pink Dice"))
+        self.page.sheet_says("Pink Dice")
+        self.assertNotIn("See why", self.page.sheet)
+        self.page.pick("Pink Dice")
+        added = self.dice.wait_event("accessoryAdded", count=2)
+        self.page.sheet_says("Pink Dice is ready to use")
+        self.page.press("Close", "dialog")
+        self.page.sees("You see the accessories that you set up.", "authorized", "com.example.dice")
+        return str(added["accessory"])
+
+    def test_sees_their_own_alone(self):
+        self.page.sees("When an app asks for an accessory", "You have not set up any accessories")
+        self.set_up()
+        self.assertNotIn("Blue Dice", self.page.text)
+        self.assertEqual(len(self.page.find(".card")), 1)
+        for absent in ("nav", "input[role=switch]"):
+            self.assertFalse(any(each.is_displayed() for each in self.page.find(absent)), absent)
+        for absent in ("Revoke", "Last used", "not present"):
+            self.assertNotIn(absent, self.page.text)
         self.assertQuiet()
+
+    def test_renames(self):
+        path = self.set_up()
+        self.page.press("Rename Pink Dice")
+        self.page.type("dialog input", "Lucky Die\n")
+        self.page.no_sheet()
+        self.page.sees("Lucky Die")
+        self.assertEqual(str(self.world.admin.get(path, ACCESSORY, "DisplayName")), "Lucky Die")
+
+    def test_removes_with_undo(self):
+        self.set_up()
+        def remove():
+            self.page.press("Remove Pink Dice")
+            self.page.sheet_says("Remove Pink Dice?", "If no other app uses it", "These apps lose access: com.example.dice")
+            self.page.press("Remove", "dialog")
+            self.page.sees("It will be removed in a few seconds.")
+
+        remove()
+        self.page.press("Undo")
+        self.page.wait(lambda: "It will be removed" not in self.page.text, "the notice to go")
+        remove()
+        self.page.sees("You have not set up any accessories")
+        self.assertEqual(self.dice.accessories, [self.others])
 
 
 class Limited(WebTest):
