@@ -180,12 +180,15 @@ public struct ManagerProperties: WireRecord {
     public var isPickerAvailable = false
     /// The registered programs in their order: the first one shows the next picker.
     public var pickers: [PickerProgramEntry] = []
+    /// Apps that may not ask persons.
+    public var mutedApps: [MutedAppEntry] = []
 
     public init() {}
     public static let recordName = "Manager"
     public static let table = WireTable<Self>([
         .init("Version", \.version, .text, .constant), .init("Bluetooth", \.bluetooth, .text), .init("WiFi", \.wifi, .text),
         .init("PickerAvailable", \.isPickerAvailable, .truth), .init("Pickers", \.pickers, .records(), for: .pickerPrograms),
+        .init("MutedApps", \.mutedApps, .records(), for: .persons),
     ])
 }
 
@@ -265,7 +268,8 @@ extension AccessoryBus {
 
     /// The rows of every kind of dictionary, by its name.
     public static let records: [(name: String, rows: [WireRow])] = [
-        rows(PickerOffer.self), rows(PickerPrompt.self), rows(PickerProgramEntry.self), rows(AdapterEntry.self),
+        rows(PickerOffer.self), rows(PickerPrompt.self), rows(PickerProgramEntry.self), rows(MutedAppEntry.self),
+        rows(AdapterEntry.self),
         rows(PolicyRuleEntry.self), rows(PolicyProblemEntry.self), rows(AuditLine.self), rows(ExplainedDeviceEntry.self),
         rows(AccessExplanation.self), rows(AccessExplanation.Denial.self), rows(AdvertisementEntry.self), rows(EventDetails.self),
     ]

@@ -146,6 +146,24 @@ public struct PickerProgramEntry: WireRecord {
     ])
 }
 
+/// An app that may not ask persons: an element of `Manager.MutedApps`. All text is for people.
+public struct MutedAppEntry: WireRecord {
+    /// The app's identifier.
+    public var app = ""
+    /// Its name by its manifest; empty without one.
+    public var name = ""
+    /// Seconds since 1970.
+    public var since = 0
+    /// The person, by the program that asked for them.
+    public var who = ""
+
+    public init() {}
+    public static let recordName = "mutedApp"
+    public static let table = WireTable<Self>([
+        .init("app", \.app, .text), .init("name", \.name, .text), .init("since", \.since, .seconds), .init("who", \.who, .text),
+    ])
+}
+
 /// A Bluetooth adapter of the machine: an element of `Admin.Adapters`.
 public struct AdapterEntry: WireRecord {
     /// Such as `hci0`.

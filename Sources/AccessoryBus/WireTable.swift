@@ -75,7 +75,7 @@ public enum WireShape: Hashable, Sendable {
 /// The callers for which a member exists, among those that see its object.
 public enum WireReader: Hashable, Sendable {
     case whoeverSeesIt, admins, pickerPrograms
-    /// Admins, and the persons who set it up.
+    /// Admins, and the persons who manage the object.
     case persons
 }
 

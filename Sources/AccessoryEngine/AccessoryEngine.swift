@@ -177,13 +177,17 @@ public final class AccessoryEngine {
     /// - Parameter answer: called once. The run comes between the checks and the first event. An error comes at once
     ///   (`InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a radio or a
     ///   picker program, `UserRestricted` for items that the admin denies), unless `settings.waitForPicker` lets the
-    ///   request wait for another app's picker to end, or for that which restricts pickers. A request that waits ends
-    ///   with `Invalidated` when its session does, and with `UserCancelled` after `cancelPicker`.
+    ///   request wait for another app's picker to end, or for that which restricts pickers. After the person has
+    ///   cancelled a picker of the app's, every request waits for a while. A request that waits ends with `Invalidated`
+    ///   when its session does, with `UserCancelled` after `cancelPicker`, and with `UserRestricted` after `mute`.
     public func showPicker(
         _ session: Session, items: [DisplayItem], settings: PickerSettings,
         answer: @escaping (Result<PickerRun, SetupError>) -> Void
     ) {
-        pickerQueue.show(session, items: items, settings: settings, answer: answer)
+        pickerQueue.request(session, "ShowPicker", wait: settings.waitForPicker, answer: answer) {
+            [pickers] accepted throws(SetupError) in
+            try pickers.show(session, items: items, settings: settings, accepted: accepted)
+        }
     }
 
     /// Shows accessories that the app has looked at (rule 9).
@@ -213,24 +217,24 @@ public final class AccessoryEngine {
 
     /// Has the person rename an accessory of the app's.
     ///
-    /// - Parameter accepted: called with the run between the checks and the first event.
-    /// - Throws: as `showPicker`, and `InvalidRequest` for an accessory of another app.
+    /// - Parameter answer: as for `showPicker`; `InvalidRequest` for an accessory of another app.
     public func renameAccessory(
-        _ session: Session, _ id: AccessoryID, options: RenameOptions, accepted: (PickerRun) -> Void = { _ in }
-    ) throws(SetupError) {
-        try pickerQueue.inTurn(session, "RenameAccessory") { () throws(SetupError) in
+        _ session: Session, _ id: AccessoryID, options: RenameOptions,
+        answer: @escaping (Result<PickerRun, SetupError>) -> Void
+    ) {
+        pickerQueue.request(session, "RenameAccessory", answer: answer) { [pickers] accepted throws(SetupError) in
             try pickers.renameAccessory(session, id, options: options, accepted: accepted)
         }
     }
 
     /// Has the person give an accessory of the app's the side that a new descriptor asks for.
     ///
-    /// - Parameter accepted: called with the run between the checks and the first event.
-    /// - Throws: as `showPicker`, and `InvalidRequest` for an accessory of another app.
+    /// - Parameter answer: as for `showPicker`; `InvalidRequest` for an accessory of another app.
     public func updateAuthorization(
-        _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void = { _ in }
-    ) throws(SetupError) {
-        try pickerQueue.inTurn(session, "UpdateAuthorization") { () throws(SetupError) in
+        _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor,
+        answer: @escaping (Result<PickerRun, SetupError>) -> Void
+    ) {
+        pickerQueue.request(session, "UpdateAuthorization", answer: answer) { [pickers] accepted throws(SetupError) in
             try pickers.updateAuthorization(session, id, descriptor: descriptor, accepted: accepted)
         }
     }
@@ -254,6 +258,22 @@ public final class AccessoryEngine {
     ///
     /// - Throws: `InvalidRequest` for one that has ended.
     public func cancel(_ run: PickerRun) throws(SetupError) { try pickers.cancel(run) }
+
+    /// The person closed the picker, and does not want to be asked by its app again: its pickers are `UserRestricted`
+    /// until `unmute`. Grants stay, and so do approvals by a rule.
+    ///
+    /// - Throws: `InvalidRequest` for one that has ended, `Unknown` when the store refuses.
+    public func mute(_ run: PickerRun) throws(SetupError) { try pickers.mute(run) }
+
+    /// Apps that may not ask, by their identifiers.
+    public var mutedApps: [MutedApp] { services.mutedApps.all.values.sorted { $0.app < $1.app } }
+
+    /// A muted app may ask again.
+    ///
+    /// - Throws: `InvalidRequest` for an app that is not muted, `Unknown` when the store refuses.
+    public func unmute(_ app: AppID, by requester: Requester) throws(SetupError) {
+        try services.mutedApps.unmute(app, by: requester)
+    }
 
     /// The product image of an offer that is shown.
     ///

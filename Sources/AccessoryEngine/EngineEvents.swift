@@ -20,6 +20,8 @@ public enum EngineEvent {
     /// this event, before any event about the reason.
     case access
 
+    /// An app was muted, or may ask again.
+    case mutedApps
     /// The admin's rules are others now.
     case policy
     /// Lines of the trail were written, oldest first, with their numbers.

@@ -18,6 +18,7 @@ struct EngineServices {
     let registry: GrantRegistry
     let bonds: BondKeeper
     let access: AccessChanges
+    let mutedApps: MutedApps
 
     /// - Throws: the store's error when it cannot be read.
     init(
@@ -37,6 +38,7 @@ struct EngineServices {
             Ledger(accessories: stored.accessories, grants: stored.grants), store, sessions, publisher, audit, clock, log)
         bonds = BondKeeper(stored.intents, radio, store, registry, clock, log)
         access = AccessChanges(registry, bonds, radio, sessions, log)
+        mutedApps = MutedApps(stored.mutedApps, store, publisher, audit, clock, log)
     }
 }
 

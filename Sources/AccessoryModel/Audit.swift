@@ -58,6 +58,9 @@ public struct AuditEntry: Hashable, Sendable {
         /// Switched off or on by an admin.
         case disabled
         case enabled
+        /// A person does not want to be asked by an app, and again does.
+        case muted
+        case unmuted
         /// The store was damaged, and a new one begun: the grants until here, and the lines, are in a file kept aside.
         case storeReplaced
         /// A request was turned down. Of many in one minute some are counted only.

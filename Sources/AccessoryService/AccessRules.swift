@@ -9,14 +9,14 @@ internal import DBusKit
 /// An object of ours: many of a class share one table of members.
 protocol ServiceObject: ExportedObject {
     var service: AccessoryService { get }
-    /// Whether a caller is a person who set the object up.
-    func wasSetUp(by caller: String) -> Bool
+    /// Whether a caller is a person who manages the object.
+    func isManaged(by caller: String) -> Bool
 }
 
 extension ServiceObject {
     /// `Members` makes them at the first request.
     var hasCompleteTables: Bool { true }
-    func wasSetUp(by caller: String) -> Bool { false }
+    func isManaged(by caller: String) -> Bool { false }
 }
 
 extension AccessRule where Object: ServiceObject {
@@ -25,10 +25,10 @@ extension AccessRule where Object: ServiceObject {
         AccessRule("admins") { object, caller in object.service.clients.isAdmin(caller) ? .granted : .hidden }
     }
 
-    /// Admins, and the persons who set the object up; for other callers the member does not exist.
+    /// Admins, and the persons who manage the object; for other callers the member does not exist.
     static var persons: AccessRule {
         AccessRule("persons") { object, caller in
-            object.service.clients.isAdmin(caller) || object.wasSetUp(by: caller) ? .granted : .hidden
+            object.service.clients.isAdmin(caller) || object.isManaged(by: caller) ? .granted : .hidden
         }
     }
 

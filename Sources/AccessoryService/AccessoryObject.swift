@@ -23,7 +23,7 @@ final class AccessoryObject: ServiceObject {
     var path: ObjectPath { AccessoryBus.accessoryPath(id) }
     var interfaces: [ExportedInterface] { service.members.accessory }
     func isVisible(to caller: String) -> Bool { service.sees(id, caller) }
-    func wasSetUp(by caller: String) -> Bool { !service.ownGrants(on: id, of: caller).isEmpty }
+    func isManaged(by caller: String) -> Bool { !service.ownGrants(on: id, of: caller).isEmpty }
 
     static func members(_ description: InterfaceDescription, _ network: InterfaceDescription) -> [ExportedInterface] {
         var table = MemberTable<AccessoryObject>(description)

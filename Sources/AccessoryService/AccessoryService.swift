@@ -73,6 +73,7 @@ public final class AccessoryService {
         exportedApps.update(self)
         manifests.observe { [unowned self] in
             exportedApps.update(self)
+            managerObject?.publish()
             reviewPersons()
         }
         policies.onProblems = { [unowned self] in adminObject?.publish() }
@@ -222,7 +223,7 @@ extension AccessoryService {
     private func handle(_ event: EngineEvent) {
         switch event {
         case .access: break
-        case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms: managerObject?.publish()
+        case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms, .mutedApps: managerObject?.publish()
         case .adapters, .policy: adminObject?.publish()
         case .audited(let entries): audited(entries)
         case .sessionOpened(let session): exportedSessions.open(session, self)
@@ -286,7 +287,7 @@ extension AccessoryService {
         let names = object.passingChanges(of: accessory)
         guard !names.isEmpty else { return }
         let concerned = clients.identified.filter {
-            clients.isAdmin($0) || object.wasSetUp(by: $0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
+            clients.isAdmin($0) || object.isManaged(by: $0) || grant(on: object.id, of: $0)?.terms.includes(.bluetooth) == true
         }
         server.propertiesChanged(object, AccessoryBus.accessory, names, to: .only(concerned))
     }

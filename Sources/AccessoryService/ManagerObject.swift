@@ -22,6 +22,7 @@ final class ManagerObject: ServiceObject {
 
     var interfaces: [ExportedInterface] { service.members.manager }
     func isVisible(to caller: String) -> Bool { true }
+    func isManaged(by caller: String) -> Bool { service.clients.person(caller) != nil }
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<ManagerObject>(description)
@@ -30,6 +31,7 @@ final class ManagerObject: ServiceObject {
         table.method("CreateSession", for: .whoeverSeesIt, ManagerObject.createSession)
         table.method("RegisterPicker", for: .pickerPrograms, ManagerObject.registerPicker)
         table.method("UnregisterPicker", for: .whoeverSeesIt, ManagerObject.unregisterPicker)
+        table.method("UnmuteApp", for: .persons, ManagerObject.unmuteApp)
         return table.complete()
     }
 
@@ -86,6 +88,14 @@ final class ManagerObject: ServiceObject {
             entry.isShowing = program.client == presenter
             return entry
         }
+        properties.mutedApps = engine.mutedApps.map { muted in
+            var entry = MutedAppEntry()
+            entry.app = muted.app.rawValue
+            entry.name = ShownName.marked(service.manifests.apps[muted.app]?.name ?? "")
+            entry.since = Int(muted.since)
+            entry.who = ShownName.marked(muted.who)
+            return entry
+        }
         return properties
     }
 
@@ -94,6 +104,13 @@ final class ManagerObject: ServiceObject {
         let new = properties(for: "")
         service.publish(self, from: published, to: new, to: .only(service.clients.identified))
         published = new
+    }
+
+    private func unmuteApp(_ call: MethodCall) throws(BusError) {
+        let text = call.arguments[0].stringValue ?? ""
+        guard let app = AppID(text) else { throw .invalidArguments("app: \(text): not an app's identifier") }
+        try mappingErrors { () throws(SetupError) in try service.engine.unmute(app, by: service.requester(call.sender)) }
+        call.reply()
     }
 
     private func unregisterPicker(_ call: MethodCall) throws(BusError) {

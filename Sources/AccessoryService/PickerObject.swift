@@ -37,6 +37,7 @@ final class PickerObject: ServiceObject {
         table.method("Pick", for: .itsPickerProgram, PickerObject.pick)
         table.method("Respond", for: .itsPickerProgram, PickerObject.respond)
         table.method("Cancel", for: .itsPickerProgram, PickerObject.cancel)
+        table.method("Mute", for: .itsPickerProgram, PickerObject.mute)
         table.method("Rename", for: .itsPickerProgram, PickerObject.rename)
         table.method("GetImage", for: .itsPickerProgram, PickerObject.getImage)
         table.method("ImageData", for: .itsPickerProgram, PickerObject.imageData)
@@ -86,6 +87,11 @@ final class PickerObject: ServiceObject {
 
     private func cancel(_ call: MethodCall) throws(BusError) {
         try mappingErrors { () throws(SetupError) in try service.engine.cancel(run) }
+        call.reply()
+    }
+
+    private func mute(_ call: MethodCall) throws(BusError) {
+        try mappingErrors { () throws(SetupError) in try service.engine.mute(run) }
         call.reply()
     }
 

@@ -91,9 +91,7 @@ final class SessionObject: ServiceObject {
     private func renameAccessory(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
         let options = try RenameOptions.decode(call.arguments[1])
-        try mappingErrors { () throws(SetupError) in
-            try service.engine.renameAccessory(session, accessory, options: options) { call.reply(with: $0) }
-        }
+        service.engine.renameAccessory(session, accessory, options: options, answer: call.answer)
     }
 
     private func finishAuthorization(_ call: MethodCall) throws(BusError) {
@@ -112,9 +110,7 @@ final class SessionObject: ServiceObject {
     private func updateAuthorization(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
         let descriptor = try DescriptorKeys.decode(call.arguments[1], "descriptor")
-        try mappingErrors { () throws(SetupError) in
-            try service.engine.updateAuthorization(session, accessory, descriptor: descriptor) { call.reply(with: $0) }
-        }
+        service.engine.updateAuthorization(session, accessory, descriptor: descriptor, answer: call.answer)
     }
 
     /// The accessory that a call speaks of first.
@@ -145,14 +141,12 @@ final class SessionObject: ServiceObject {
         }
         let show = { [service, session] in
             service.engine.showPicker(session, items: items, settings: settings) { [unowned service] result in
-                switch result {
-                case .success(let run): call.reply(with: run)
-                case .failure(let error):
+                if case .failure(let error) = result {
                     service.engine.record(
                         .refused, app: session.app.id, by: .app(service.clients.describe(session.client.rawValue)),
                         why: error.message)
-                    call.fail(BusError(error))
                 }
+                call.answer(result)
             }
         }
         guard items.contains(where: { $0.migration != nil }) else { return show() }
@@ -162,7 +156,12 @@ final class SessionObject: ServiceObject {
 
 extension MethodCall {
     /// The answer to a request that involves a person: the picker, before the outcome comes as events.
-    fileprivate func reply(with run: PickerRun) { reply(.objectPath(AccessoryBus.pickerPath(run.id))) }
+    fileprivate func answer(_ result: Result<PickerRun, SetupError>) {
+        switch result {
+        case .success(let run): reply(.objectPath(AccessoryBus.pickerPath(run.id)))
+        case .failure(let error): fail(BusError(error))
+        }
+    }
 }
 
 /// The sessions on the bus, those that have ended included: their calls get another error than an unknown path.

@@ -73,6 +73,7 @@ public final class GrantStore: LedgerStore {
             }
             return grant
         }
+        state.mutedApps = try rows(of: "mutedApp", &rejected, Rows.mutedApp)
         try setAside(rejected)
         return state
     }
@@ -120,6 +121,8 @@ public final class GrantStore: LedgerStore {
                 case .revoke(let id): try database.execute("DELETE FROM accessGrant WHERE id = ?", .integer(id))
                 }
             }
+            if let app = change.unmuted { try database.execute("DELETE FROM mutedApp WHERE app = ?", .text(app.rawValue)) }
+            if let muted = change.muted { try Rows.put(muted, in: database) }
             for intent in change.intents { try Rows.put(intent, in: database) }
             for intent in change.finishedIntents { try Rows.delete(intent, in: database) }
             return try Self.add(change.lines, to: database)

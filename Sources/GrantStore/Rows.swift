@@ -179,6 +179,10 @@ enum Rows {
             })
     }
 
+    static func mutedApp(_ row: SQLRow) throws -> MutedApp {
+        MutedApp(app: try row.word("app") { AppID($0) }, since: try row.number("since", times), who: try row.text("who"))
+    }
+
     private static func address(_ row: SQLRow) throws -> BluetoothAddress? {
         guard row["address"] != .null else { return nil }
         let kind = try row.word("addressKind") { BluetoothAddress.Kind(rawValue: $0) }
@@ -235,6 +239,12 @@ enum Rows {
             SQLValue(StoredTraits.content(of: terms.traits).text), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
             SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(grant.user.map(Int64.init)))
+    }
+
+    static func put(_ muted: MutedApp, in database: Database) throws(DatabaseError) {
+        try database.execute(
+            "INSERT OR REPLACE INTO mutedApp (app, since, who) VALUES (?, ?, ?)", .text(muted.app.rawValue), .integer(muted.since),
+            .text(muted.who))
     }
 
     static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {

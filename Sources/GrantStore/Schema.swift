@@ -3,7 +3,7 @@
 
 enum Schema {
     /// SQLite's `user_version` of a store. Lower numbers belong to stores from before the first release.
-    static let version = 10
+    static let version = 11
 
     private static let script = """
         CREATE TABLE accessory (
@@ -37,6 +37,7 @@ enum Schema {
             user INTEGER,
             UNIQUE (app, accessory)
         ) STRICT;
+        CREATE TABLE mutedApp (app TEXT PRIMARY KEY NOT NULL, since INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
         CREATE TABLE bondIntent (
             address TEXT NOT NULL,
             addressKind TEXT NOT NULL,

@@ -51,6 +51,7 @@ export const PROPERTIES = {
     },
     Manager: {
         Bluetooth: ["text"],
+        MutedApps: ["records mutedApp"],
         PickerAvailable: ["truth"],
         Pickers: ["records program"],
         Version: ["text"],
@@ -113,6 +114,12 @@ export const RECORDS = {
         shows: ["truth"],
         since: ["seconds"],
         user: ["text"],
+    },
+    mutedApp: {
+        app: ["text"],
+        name: ["text"],
+        since: ["seconds"],
+        who: ["text"],
     },
     adapter: {
         address: ["text"],
@@ -206,10 +213,12 @@ export const METHODS = {
     "Manager.CreateSession": "a{sv}",
     "Manager.RegisterPicker": "a{sv}",
     "Manager.UnregisterPicker": "",
+    "Manager.UnmuteApp": "s",
     "Picker.Pick": "s",
     "Picker.Respond": "a{sv}",
     "Picker.Rename": "s",
     "Picker.Cancel": "",
+    "Picker.Mute": "",
     "Picker.GetImage": "s",
     "Picker.ImageData": "s",
     "Session.Activate": "",

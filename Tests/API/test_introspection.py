@@ -37,7 +37,7 @@ def documented(interface):
 # The session API: member → signature of the input and output, or type of the property.
 API = {
     MANAGER: {"CreateSession": "a{sv}→o", "RegisterPicker": "a{sv}→", "UnregisterPicker": "→",
-              "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b", "Pickers": "aa{sv}"},
+              "Version": "s", "Bluetooth": "s", "WiFi": "s", "PickerAvailable": "b", "Pickers": "aa{sv}", "MutedApps": "aa{sv}", "UnmuteApp": "s→"},
     SESSION: {"Activate": "→", "Invalidate": "→", "ShowPicker": "aa{sv}a{sv}→o", "UpdatePicker": "aa{sv}→",
               "FinishPickerDiscovery": "→", "CancelPicker": "→", "RenameAccessory": "oa{sv}→o", "RemoveAccessory": "o→",
               "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
@@ -47,7 +47,7 @@ API = {
                 "JoinNetwork": "a{sv}→", "LeaveNetwork": "→"},
     NETWORK: {"Interface": "s"},
     PICKER: {"App": "s", "AppName": "s", "Program": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
-             "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "GetImage": "s→h", "ImageData": "s→ay"},
+             "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "Mute": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t",
             "Ssid": "ay", "NetworkName": "s", "Descriptor": "a{sv}", "User": "x", "Revoke": "→"},
     APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Socket": "s", "Manifest": "a{sas}"},
@@ -111,7 +111,8 @@ class Introspection(APITest):
 
     def test_apps_do_not_see_what_is_the_picker_programs(self):
         found = described(self.dice.introspect(ROOT))[MANAGER]
-        self.assertEqual(summary(found), {name: each for name, each in API[MANAGER].items() if name != "Pickers"})
+        self.assertEqual(summary(found), {name: each for name, each in API[MANAGER].items()
+                                          if name not in ("Pickers", "MutedApps", "UnmuteApp")})
 
     def test_apps_do_not_see_what_is_the_admins(self):
         found = described(self.dice.introspect(self.accessory))[ACCESSORY]

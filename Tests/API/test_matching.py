@@ -55,7 +55,8 @@ class Matching(APITest):
         wait(lambda: len(packets()) >= count and min(packets().values()) >= 6, 20, lambda: f"packets of all; came {packets()}")
         self.person.settle()
         offers = {str(each["advertisedName"]): str(each["name"]) for each in self.person.get(self.person.path, PICKER, "Offers")}
-        self.person.cancel()
+        # The app does: it would have to wait after a person's cancel.
+        self.dice.request("CancelPicker")
         self.person.wait_gone()
         return offers
 

@@ -79,6 +79,7 @@ import Testing
         try check(PickerProperties.self)
         try check(AdminProperties.self)
         try check(PickerOffer.self)
+        try check(MutedAppEntry.self)
         try check(PickerPrompt.self)
         try check(AuditLine.self)
         try check(ExplainedDeviceEntry.self)

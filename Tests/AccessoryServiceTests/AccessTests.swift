@@ -45,6 +45,8 @@ private struct Row {
 /// For all other callers the member does not exist.
 private let admins = Rule.only([.admin], others: .hidden)
 private let persons = Rule.only([.admin, .owner], others: .hidden)
+/// Members of the group, and no apps.
+private let managers = members.subtracting([.ownersApp])
 private let members = Set(CallerKind.allCases.filter(\.isInGroup)).union([.admin])
 
 /// The app's own connection acts in its session; an admin looks.
@@ -66,6 +68,8 @@ private let rows: [Row] = [
             "Version": .whoeverSeesIt, "Bluetooth": .whoeverSeesIt, "WiFi": .whoeverSeesIt, "PickerAvailable": .whoeverSeesIt,
             "CreateSession": .whoeverSeesIt, "RegisterPicker": .only(members, others: .refused),
             "UnregisterPicker": .whoeverSeesIt, "Pickers": .only(members, others: .hidden),
+            "MutedApps": .only(managers, others: .hidden),
+            "UnmuteApp": .only(managers, others: .hidden),
         ]),
     Row(place: .session, interface: AccessoryBus.session, seenBy: [.app, .admin], members: session(of: .app)),
     Row(
@@ -94,7 +98,8 @@ private let rows: [Row] = [
             "Stage": .whoeverSeesIt,
             "Offers": .whoeverSeesIt, "Prompt": .whoeverSeesIt, "Deadline": .whoeverSeesIt,
             "Pick": .only([.picker], others: .refused), "Respond": .only([.picker], others: .refused),
-            "Cancel": .only([.picker], others: .refused), "Rename": .only([.picker], others: .refused),
+            "Cancel": .only([.picker], others: .refused), "Mute": .only([.picker], others: .refused),
+            "Rename": .only([.picker], others: .refused),
             "GetImage": .only([.picker], others: .refused), "ImageData": .only([.picker], others: .refused),
         ]),
     Row(

@@ -117,6 +117,8 @@ final class ManualStore: LedgerStore {
         stored.accessories = Array(ledger.accessories.values)
         stored.grants = Array(ledger.grants.values)
         for intent in change.intents { put(intent) }
+        stored.mutedApps.removeAll { $0.app == change.unmuted || $0.app == change.muted?.app }
+        if let muted = change.muted { stored.mutedApps.append(muted) }
         stored.intents.removeAll { intent in change.finishedIntents.contains { Self.isOne($0, intent) } }
         let numbers = try trail.append(change.lines)
         onChange()
@@ -318,6 +320,18 @@ extension AccessoryEngine {
     func showPicker(_ session: Session, items: [DisplayItem], settings: PickerSettings) throws(SetupError) {
         var outcome: Result<PickerRun, SetupError>?
         showPicker(session, items: items, settings: settings) { outcome = $0 }
+        _ = try outcome?.get()
+    }
+
+    func renameAccessory(_ session: Session, _ id: AccessoryID, options: RenameOptions) throws(SetupError) {
+        var outcome: Result<PickerRun, SetupError>?
+        renameAccessory(session, id, options: options) { outcome = $0 }
+        _ = try outcome?.get()
+    }
+
+    func updateAuthorization(_ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor) throws(SetupError) {
+        var outcome: Result<PickerRun, SetupError>?
+        updateAuthorization(session, id, descriptor: descriptor) { outcome = $0 }
         _ = try outcome?.get()
     }
 }

@@ -15,7 +15,7 @@ import Testing
 /// can be left out.
 private struct Step: CustomStringConvertible {
     enum Kind: Int, CaseIterable, Hashable {
-        case leadOn, show, migrate, pick, cancel, answer, name, finish, fail, remove, update, rename, leave
+        case leadOn, show, migrate, pick, cancel, mute, unmute, answer, name, finish, fail, remove, update, rename, leave
         case hear, paired, pairingFails, bridged, radioOff, radioOn
         case revoke, switchOff, switchOn, removeForAll, deny, allow
         case otherBonds, otherForgets, diskFull, diskFree, wait, die
@@ -133,17 +133,21 @@ private final class Life {
 
     // MARK: Steps
 
-    private static let answers: Set<Step.Kind> = [.leadOn, .pick, .cancel, .answer, .name, .paired, .pairingFails, .bridged]
+    private static let answers: Set<Step.Kind> = [.leadOn, .pick, .cancel, .mute, .answer, .name, .paired, .pairingFails, .bridged]
 
     func play(_ step: Step) throws {
         let before = engine.ledger
         let lines = store.trail.count
         // A person's answer, and its consequences, are for the app that asked.
         let asking = engine.picker?.session.app.id
+        let picker = engine.picker?.id
         let actor = perform(step) ?? (Self.answers.contains(step.kind) ? asking : nil)
         engine.flushAudit()
         let hasDied = store.fuse.isBurnt
         if hasDied { try restart(paired: step.numbers[2] % 2 == 0) }
+        if let run = engine.picker, run.id != picker, engine.mutedApps.contains(where: { $0.app == run.session.app.id }) {
+            throw Broken("\(run.session.app.id) asks although it is muted")
+        }
         try check(before, hasDied: hasDied, lines: store.trail[lines...], actor: actor)
     }
 
@@ -157,6 +161,8 @@ private final class Life {
         case .migrate: migrate(app, two, three)
         case .pick: pick(two)
         case .cancel: if let run = engine.picker { try? engine.cancel(run) }
+        case .mute: if let run = engine.picker { try? engine.mute(run) }
+        case .unmute: for muted in engine.mutedApps { try? engine.unmute(muted.app, by: .person("somebody")) }
         case .answer: answer(two % 4 != 0)
         case .name: if let run = engine.picker { try? engine.rename(run, to: "name \(two % 3)") }
         case .finish:
@@ -266,6 +272,9 @@ private final class Life {
             radioBecomes(.ready)
             store.isFull = false
             let app = Self.apps[one % 3]
+            // A person may have cancelled its last picker.
+            try? engine.unmute(app, by: .person("somebody"))
+            clock.advance(Limits.pickerPause.upperBound)
             show(app, two, three)
             return app
         }

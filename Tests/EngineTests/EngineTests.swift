@@ -463,6 +463,7 @@ struct TraceCase: Sendable {
         #expect(run.ridingAlong.map(\.name) == ["Old die"])
         try bench.engine.cancel(run)
         #expect(bench.engine.ledger == Ledger())
+        bench.clock.advance(2)
         try bench.engine.showPicker(session, items: [migration, bench.item(pairs: false)], settings: PickerSettings())
         bench.hear(1)
         bench.witness.clearEvents()

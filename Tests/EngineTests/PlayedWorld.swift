@@ -167,6 +167,7 @@ final class PlayedStore: LedgerStore, AuditTrail {
     struct Refused: Error {}
     private(set) var ledger = Ledger()
     private(set) var intents: [BondIntent] = []
+    private(set) var mutedApps: [AppID: MutedApp] = [:]
     private(set) var trail: [AuditEntry] = []
     private var grants: Int64 = 0
     var isFull = false
@@ -178,13 +179,17 @@ final class PlayedStore: LedgerStore, AuditTrail {
     }
 
     func load() throws -> StoredState {
-        StoredState(
+        var state = StoredState(
             accessories: ledger.accessories.values.sorted { $0.id < $1.id }, grants: ledger.grants.values.sorted { $0.id < $1.id },
             intents: intents)
+        state.mutedApps = Array(mutedApps.values)
+        return state
     }
     func commit(_ change: StoreChange) throws -> [Int64] {
         try write {
             ledger.apply(change.steps)
+            if let app = change.unmuted { mutedApps[app] = nil }
+            if let muted = change.muted { mutedApps[muted.app] = muted }
             for intent in change.intents { put(intent) }
             for intent in change.finishedIntents { drop(intent) }
             trail += change.lines

@@ -217,7 +217,7 @@ extension Bench {
         denied.serviceUUID = bench.service
         var other = DiscoveryDescriptor()
         other.serviceUUID = BluetoothUUID("FFF0")!
-        try bench.engine.updateAuthorization(session, id, descriptor: other, accepted: { _ in })
+        try bench.engine.updateAuthorization(session, id, descriptor: other)
         let run = try #require(bench.engine.picker)
         try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
         #expect(bench.engine.ledger.granted(id)?.grant.terms.descriptor == other)

@@ -253,6 +253,12 @@ public struct SetupMachine: Hashable, Sendable {
     /// Whether the run is over: every further event is refused.
     public var isFinished: Bool { if case .finished = state { true } else { false } }
 
+    /// Whether the run is over because the person cancelled it, or closed the picker.
+    public var isCancelledByPerson: Bool {
+        guard case .finished(.ended(let error)) = state else { return false }
+        return error == Self.cancellation(.cancelled) || error == Self.pickerGone
+    }
+
     /// Whether this state needs the radio to scan. Pairing does: an accessory that is no longer seen may be dropped by
     /// BlueZ.
     public var needsScan: Bool {

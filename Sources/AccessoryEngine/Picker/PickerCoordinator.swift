@@ -17,6 +17,8 @@ final class PickerCoordinator {
         currentPresenter: { [weak self] in self?.run.flatMap { $0.client == .policy ? nil : $0.client } },
         onChange: { [weak self] in self?.assignPresenter() })
     private var runCount = 0
+    /// Why no person is to be asked by an app just now; set by `PickerQueue`.
+    var pause: (Session, String) -> SetupError? = { _, _ in nil }
 
     init(_ services: EngineServices) {
         self.services = services
@@ -118,6 +120,11 @@ final class PickerCoordinator {
 
     /// The picker program for a new run (rule 7).
     private func programForNewRun(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
+        let isMuted = services.mutedApps.all[session.app.id] != nil
+        let isApproved = request == "ShowPicker" && services.registry.policy.approves(session.app.id)
+        if isMuted, !isApproved {
+            throw SetupError(.userRestricted, "\(request): a person chose not to be asked by \(session.app.id)")
+        }
         if let run {
             throw SetupError(
                 .pickerAlreadyActive,
@@ -126,8 +133,11 @@ final class PickerCoordinator {
         }
         let policy = services.registry.policy
         if let refusal = policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
-        if let program = programs.all.first { return program.client }
-        if request == "ShowPicker", policy.approves(session.app.id) { return .policy }
+        if !isMuted, let program = programs.all.first {
+            if let reason = pause(session, request) { throw reason }
+            return program.client
+        }
+        if isApproved { return .policy }
         throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
     }
 
@@ -158,6 +168,7 @@ final class PickerCoordinator {
     func pick(_ run: PickerRun, offer: String) throws(SetupError) { try running(run).pick(offer) }
     func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try running(run).ask(.answered(answer)) }
     func cancel(_ run: PickerRun) throws(SetupError) { try running(run).ask(.cancelled) }
+    func mute(_ run: PickerRun) throws(SetupError) { try running(run).mute() }
 
     func rename(_ run: PickerRun, to name: String) throws(SetupError) {
         if run.renamesNetwork, SSID(name) == nil { throw .invalid("name", name, "a network name must be 1 to 32 bytes long") }

@@ -2,7 +2,8 @@
 // Whose turn it is to show a picker, as there is one at a time. Requests that wait (`waitForPicker`), such as those of
 // services that start with the machine, before a person has opened a picker program, are asked again whenever one may
 // succeed: users in turn, and of each user its apps. Apps that do not wait and were refused because of another's picker
-// come before apps that had one since, for a few seconds. (Docs/Decisions/0031)
+// come before apps that had one since, for a few seconds. An app whose picker the person has cancelled waits before
+// its next one, whether it wants to or not. (Docs/Decisions/0031, 0037)
 
 internal import AccessoryCore
 internal import AccessoryModel
@@ -12,11 +13,17 @@ final class PickerQueue {
     /// The answer to a request.
     typealias Answer = (Result<PickerRun, SetupError>) -> Void
 
+    /// Opens a picker.
+    typealias Opening = (_ accepted: (PickerRun) -> Void) throws(SetupError) -> Void
+
     private struct Request {
         let session: Session
-        let items: [DisplayItem]
-        let settings: PickerSettings
+        /// The method's name.
+        let name: String
+        let open: Opening
         let answer: Answer
+        /// It has waited as long as the app lets it; only a pause holds it up.
+        var isDue: Bool
         var deadline: (any EngineTimer)?
     }
 
@@ -36,6 +43,15 @@ final class PickerQueue {
     private var shownOfSeat: [Seat: Int] = [:]
     /// Refusals because of another's picker of apps that do not wait, in monotonic seconds.
     private var claims: [Seat: Double] = [:]
+    /// Pauses of apps whose last pickers persons have cancelled.
+    private var pauses: [Seat: Pause] = [:]
+
+    /// In monotonic seconds.
+    private struct Pause {
+        let begin: Double
+        let length: Double
+        var end: Double { begin + length }
+    }
 
     /// PickerCoordinator whose apps and users are remembered.
     private static let remembered = 256
@@ -44,27 +60,33 @@ final class PickerQueue {
     private let pickers: PickerCoordinator
     private var waiting: [Request] = []
     private var isAskingAgain = false
-    private var claimsEnd: (any EngineTimer)?
+    /// Asks again when the first claim or pause ends.
+    private var turn: (any EngineTimer)?
 
     init(_ services: EngineServices, _ pickers: PickerCoordinator) {
         self.services = services
         self.pickers = pickers
         services.publisher.listen { [weak self] in self?.react(to: $0) }
+        pickers.pause = { [weak self] in self?.pause(of: Seat($0), $1) }
     }
 
     /// Shows a picker, now or as soon as one can be shown. `answer` is called exactly once.
-    func show(_ session: Session, items: [DisplayItem], settings: PickerSettings, answer: @escaping Answer) {
-        var request = Request(session: session, items: items, settings: settings, answer: answer)
+    ///
+    /// - Parameters:
+    ///   - name: of the method.
+    ///   - wait: seconds that the app lets it wait.
+    func request(_ session: Session, _ name: String, wait: Double = 0, answer: @escaping Answer, open: @escaping Opening) {
+        var request = Request(session: session, name: name, open: open, answer: answer, isDue: wait <= 0)
         let seat = Seat(session)
         // Requests that wait and whose turn is before it.
         if pickers.run == nil { serveWaiting { !self.precedes(seat, $0) } }
         guard let obstacle = attempt(request) else { return }
-        guard settings.waitForPicker > 0, mayPass(obstacle, session) else {
+        guard mayWait(request, for: obstacle) else {
             recordRefusal(obstacle, session)
             return answer(.failure(obstacle))
         }
         guard !waiting.contains(where: { Seat($0.session) == seat }) else {
-            return answer(.failure(SetupError(.pickerAlreadyActive, "ShowPicker: the app is already waiting for a picker")))
+            return answer(.failure(SetupError(.pickerAlreadyActive, "\(name): the app is already waiting for a picker")))
         }
         let others = waiting.count(where: { $0.session.party == seat.party })
         guard waiting.count < Limits.waitingRequests, others < Limits.waitingRequestsPerUser else {
@@ -72,17 +94,18 @@ final class PickerQueue {
                 .failure(
                     SetupError(
                         .pickerRestricted,
-                        "ShowPicker: \(waiting.count) requests are already waiting for a picker, \(others) from \(seat.party)")))
+                        "\(name): \(waiting.count) requests are already waiting for a picker, \(others) from \(seat.party)")))
         }
         services.log.info("picker request queued", metadata: ["app": "\(session.app.id)", "reason": "\(obstacle.message)"])
-        if settings.waitForPicker < .infinity {
-            request.deadline = services.clock.after(settings.waitForPicker) { [weak self] in
-                guard let self, let request = self.dequeue(session) else { return }
-                if let obstacle = self.attempt(request) { answer(.failure(obstacle)) }
+        if !request.isDue, wait < .infinity {
+            request.deadline = services.clock.after(wait) { [weak self] in
+                guard let self, let index = self.waiting.firstIndex(where: { $0.session === session }) else { return }
+                self.waiting[index].isDue = true
+                self.serveWaiting { $0 == seat }
             }
         }
         waiting.append(request)
-        askAgainAfterClaims()
+        askAgainInTurn()
     }
 
     /// The app calls off its request that waits.
@@ -91,7 +114,7 @@ final class PickerQueue {
     func callOff(_ session: Session, accepted: () -> Void) -> Bool {
         guard let request = dequeue(session) else { return false }
         accepted()
-        request.answer(.failure(SetupError(.userCancelled, "ShowPicker: the app cancelled it")))
+        request.answer(.failure(SetupError(.userCancelled, "\(request.name): the app cancelled it")))
         return true
     }
 
@@ -105,20 +128,41 @@ final class PickerQueue {
     /// - Returns: why no picker can be shown; nil when it is shown, and answered.
     private func attempt(_ request: Request) -> SetupError? {
         do throws(SetupError) {
-            if let reason = reasonToWait(request.session, "ShowPicker") { throw reason }
-            try pickers.show(request.session, items: request.items, settings: request.settings) { request.answer(.success($0)) }
+            if let reason = reasonToWait(request.session, request.name) { throw reason }
+            try request.open { request.answer(.success($0)) }
             return nil
         } catch {
             return error
         }
     }
 
-    private func mayPass(_ obstacle: SetupError, _ session: Session) -> Bool {
+    private func mayWait(_ request: Request, for obstacle: SetupError) -> Bool {
+        if obstacle == pause(of: Seat(request.session), request.name) { return true }
         switch obstacle.code {
-        case .pickerRestricted: true
-        case .pickerAlreadyActive: pickers.run?.session !== session
-        default: false
+        case .pickerRestricted: return !request.isDue
+        case .pickerAlreadyActive: return !request.isDue && pickers.run?.session !== request.session
+        default: return false
         }
+    }
+
+    // MARK: Pauses
+
+    /// Why an app has to wait although a picker could be shown: the person has cancelled its last one just now.
+    private func pause(of seat: Seat, _ request: String) -> SetupError? {
+        guard let pause = pauses[seat], services.clock.uptime < pause.end else { return nil }
+        return SetupError(.pickerRestricted, "\(request): the person has just cancelled a picker of the app")
+    }
+
+    private func recordEnd(_ run: PickerRun) {
+        let (seat, now) = (Seat(run.session), services.clock.uptime)
+        pauses = pauses.filter { now - $0.value.begin < Limits.pickerPauseMemory }
+        guard run.machine.isCancelledByPerson, run.client != .policy else {
+            if run.presentation.stage == .done { pauses[seat] = nil }
+            return
+        }
+        let lengths = Limits.pickerPause
+        let length = pauses[seat].map { min(2 * $0.length, lengths.upperBound) } ?? lengths.lowerBound
+        pauses[seat] = Pause(begin: now, length: length)
     }
 
     // MARK: Turns
@@ -134,7 +178,7 @@ final class PickerQueue {
     private func reasonToWait(_ session: Session, _ request: String) -> SetupError? {
         guard pickers.run == nil else { return nil }
         let (seat, now) = (Seat(session), services.clock.uptime)
-        claims = claims.filter { now - $0.value < Limits.pickerClaim }
+        claims = claims.filter { now < $0.value + Limits.pickerClaim }
         guard claims.keys.contains(where: { precedes($0, seat) }) else { return nil }
         return SetupError(.pickerAlreadyActive, "\(request): it is another app's turn after its earlier refusal")
     }
@@ -144,20 +188,6 @@ final class PickerQueue {
         claims[Seat(session)] = services.clock.uptime
     }
 
-    /// Has a picker shown that no request waits for, if it is the app's turn.
-    ///
-    /// - Throws: the error of `body`, and `PickerAlreadyActive`.
-    func inTurn(_ session: Session, _ request: String, _ body: () throws(SetupError) -> Void) throws(SetupError) {
-        if pickers.run == nil { serveWaiting { !self.precedes(Seat(session), $0) } }
-        do throws(SetupError) {
-            if let reason = reasonToWait(session, request) { throw reason }
-            try body()
-        } catch {
-            recordRefusal(error, session)
-            throw error
-        }
-    }
-
     /// Asks again for requests that wait, in their turns.
     private func serveWaiting(where isMeant: (Seat) -> Bool = { _ in true }) {
         // Again and again the first in turn: a picker that is shown changes the order.
@@ -165,28 +195,31 @@ final class PickerQueue {
         while let index = left.indices.min(by: { self.precedes(Seat(left[$0].session), Seat(left[$1].session)) }) {
             let request = left.remove(at: index)
             let obstacle = attempt(request)
-            if let obstacle, mayPass(obstacle, request.session) { continue }
+            if let obstacle, mayWait(request, for: obstacle) { continue }
             if dequeue(request.session) != nil, let obstacle { request.answer(.failure(obstacle)) }
         }
-        askAgainAfterClaims()
+        askAgainInTurn()
     }
 
-    /// Requests wait for another's turn a few seconds at most.
-    private func askAgainAfterClaims() {
-        guard claimsEnd == nil, !waiting.isEmpty, !claims.isEmpty else { return }
-        claimsEnd = services.clock.after(Limits.pickerClaim) { [weak self] in
-            self?.claimsEnd = nil
-            self?.serveWaiting()
-        }
+    /// Requests wait for another's turn a few seconds at most, and for the end of their pause.
+    private func askAgainInTurn() {
+        turn?.cancel()
+        turn = nil
+        let now = services.clock.uptime
+        let ends = waiting.compactMap { pauses[Seat($0.session)]?.end } + claims.values.map { $0 + Limits.pickerClaim }
+        guard !waiting.isEmpty, let end = ends.filter({ $0 > now }).min() else { return }
+        turn = services.clock.after(end - now) { [weak self] in self?.serveWaiting() }
     }
 
     private func react(to event: EngineEvent) {
         if case .pickerOpened(let run) = event { recordShown(run) }
+        if case .pickerClosed(let run) = event { recordEnd(run) }
         guard !waiting.isEmpty else { return }
         switch event {
         case .sessionClosed(let session):
-            dequeue(session)?.answer(.failure(SetupError(.invalidated, "ShowPicker: the session was invalidated")))
-        case .pickerAvailability, .pickerClosed, .bluetooth(.ready), .wifi(.ready), .policy: askAgain()
+            guard let request = dequeue(session) else { return }
+            request.answer(.failure(SetupError(.invalidated, "\(request.name): the session was invalidated")))
+        case .pickerAvailability, .pickerClosed, .bluetooth(.ready), .wifi(.ready), .policy, .mutedApps: askAgain()
         default: break
         }
     }

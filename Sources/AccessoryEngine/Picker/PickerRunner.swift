@@ -79,16 +79,27 @@ final class PickerRunner {
         feed(.authorizationFinished(bridges: bridges, unseen: unseen))
     }
 
+    /// The person cancels, and does not want to be asked by the app again.
+    func mute() throws(SetupError) {
+        try check(.cancelled)
+        try services.mutedApps.mute(run.session.app.id, by: person)
+        feed(.cancelled)
+    }
+
     /// - Throws: the refusal of the event; nothing has changed then.
     func ask(_ event: SetupMachine.Event, accepted: () -> Void = {}) throws(SetupError) {
+        try check(event)
+        accepted()
+        feed(event)
+    }
+
+    private func check(_ event: SetupMachine.Event) throws(SetupError) {
         var trial = run.machine
         do {
             _ = try trial.handle(event)
         } catch {
             throw error.asSetupError
         }
-        accepted()
-        feed(event)
     }
 
     private func record(pick offer: Offer?, by requester: Requester, why: String) {

@@ -23,7 +23,7 @@ public protocol LedgerStore: AnyObject {
     func nextAwareDevice() throws -> UInt64
 }
 
-/// One transaction: access, intents about bonds, and the lines of the trail about both.
+/// One transaction: access, muted apps, intents about bonds, and the lines of the trail about these.
 public struct StoreChange {
     /// Changes of accessories and grants.
     public var steps: [Ledger.Step]
@@ -31,14 +31,21 @@ public struct StoreChange {
     public var intents: [BondIntent]
     /// Intents that end.
     public var finishedIntents: [BondIntent]
+    /// An app that may no longer ask.
+    public var muted: MutedApp?
+    /// An app that may ask again.
+    public var unmuted: AppID?
     /// Lines for the trail.
     public var lines: [AuditEntry]
 
     /// Stores its arguments.
     public init(
-        _ steps: [Ledger.Step], adding intents: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
+        _ steps: [Ledger.Step] = [], muted: MutedApp? = nil, unmuted: AppID? = nil, adding intents: [BondIntent] = [],
+        finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
     ) {
         self.steps = steps
+        self.muted = muted
+        self.unmuted = unmuted
         self.intents = intents
         self.finishedIntents = finished
         self.lines = lines
@@ -53,6 +60,8 @@ public struct StoredState {
     public var grants: [Grant]
     /// Bonds that an earlier run of the daemon was about to make or remove.
     public var intents: [BondIntent]
+    /// Apps that may not ask.
+    public var mutedApps: [MutedApp] = []
 
     /// Stores its arguments.
     public init(accessories: [Accessory] = [], grants: [Grant] = [], intents: [BondIntent] = []) {

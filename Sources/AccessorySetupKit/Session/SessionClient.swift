@@ -231,7 +231,8 @@ final class SessionClient {
     /// - Parameter showsPicker: the answer is a picker's path, and the request is done when that picker is.
     func request(_ token: Int, _ member: String, _ arguments: [DBusValue], showsPicker: Bool) {
         if showsPicker { pickers[token] = .asked(isWanted: true) }
-        call(session, AccessoryBus.session, member, arguments) { [weak self] result in
+        // The daemon may have the request wait after the person has cancelled.
+        call(session, AccessoryBus.session, member, arguments, timeout: .seconds(showsPicker ? 60 : 25)) { [weak self] result in
             guard let self else { return }
             let wasWanted = self.pickers.removeValue(forKey: token) != .asked(isWanted: false)
             switch result {
