@@ -22,7 +22,7 @@ struct AccessoryCtl: ParsableCommand {
         subcommands: [
             Status.self, List.self, Show.self, Grants.self, Enable.self, Disable.self, Revoke.self, Remove.self, Unpair.self,
             Rename.self,
-            Apps.self, App.self,
+            Apps.self, App.self, Unmute.self,
             Manifest.self, WhoAmI.self, Policy.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
             Ask.self,
         ],

@@ -21,7 +21,9 @@ struct Apps: ParsableCommand {
 
     func run() throws {
         try Ending.guarding {
-            let apps = try Inventory(options).apps
+            let inventory = try Inventory(options)
+            let apps = inventory.apps
+            let muted = try inventory.manager().mutedApps
             if output.json {
                 return Output.json(
                     .array(
@@ -29,6 +31,7 @@ struct Apps: ParsableCommand {
                             [
                                 "id": JSON(app.id), "name": JSON(app.name), "source": JSON(app.source),
                                 "socket": JSON(app.socket), "problems": JSON(app.problems),
+                                "muted": JSON(muted.contains { $0.app == app.id }),
                             ]
                         }))
             }
@@ -38,8 +41,38 @@ struct Apps: ParsableCommand {
             output.paged {
                 table.write()
                 for problem in apps.flatMap(\.problems) { StandardOutput.line(StandardOutput.printable(problem)) }
+                for app in muted {
+                    StandardOutput.line(
+                        StandardOutput.printable("\(app.app): muted since \(Output.time(app.since)) by \(app.who)"))
+                }
             }
         }
+    }
+}
+
+struct Unmute: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Lets an app ask again that a person has muted.",
+        discussion: "For administrators and members of accessory-picker. accessoryctl status lists the muted apps.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
+
+    func run() throws {
+        try Ending.guarding {
+            do throws(BusError) {
+                try unmute(over: Inventory.reach(options))
+            } catch {
+                // For administrators by polkit, who are none before they call an administrator's object.
+                guard error.isStandard("UnknownMethod") else { throw error }
+                try unmute(over: Inventory.connect(options))
+            }
+            StandardOutput.line("unmuted: \(StandardOutput.printable(app)) may ask again")
+        }
+    }
+
+    private func unmute(over connection: Connection) throws(BusError) {
+        _ = try connection.callAndWait(
+            AccessoryBus.name, AccessoryBus.root, AccessoryBus.manager, "UnmuteApp", [.string(app)])
     }
 }
 

@@ -40,6 +40,7 @@ struct Status: ParsableCommand {
                         })
                     json["accessories"] = JSON(inventory.accessories.count)
                     json["grants"] = JSON(inventory.grants.count)
+                    json["mutedApps"] = JSON(manager.mutedApps.map(\.app))
                     json["sessions"] = .array(inventory.sessions.map { ["app": JSON($0.app), "state": JSON($0.state)] })
                 }
                 Output.json(.object(json))
@@ -56,6 +57,7 @@ struct Status: ParsableCommand {
                 StandardOutput.line("accessories  \(shown[0])")
                 StandardOutput.line("grants       \(shown[1])")
                 StandardOutput.line("sessions     \(shown[2])")
+                for app in manager.mutedApps { StandardOutput.line("muted        \(StandardOutput.printable(app.app))") }
             }
         }
     }

@@ -58,7 +58,7 @@ struct Inventory {
         return connection
     }
 
-    private static func reach(_ options: BusOptions) throws(BusError) -> Connection {
+    static func reach(_ options: BusOptions) throws(BusError) -> Connection {
         try Connection(Connection.Address(options.bus), loop: MainLoop())
     }
 

@@ -146,7 +146,7 @@ private final class AppSession {
         }
         connection.call(
             AccessoryBus.name, path, AccessoryBus.session, "ShowPicker", [.array(of: "a{sv}", items), settings.wire],
-            timeout: .seconds(min(seconds, Limits.pickerWait.upperBound * 20) + 30)
+            timeout: .seconds(min(seconds, Limits.pickerWait.upperBound * 20) + 60)
         ) { result in
             if case .failure(let error) = result { end(.failure(error)) }
         }

@@ -41,6 +41,7 @@ final class LineView: PickerView {
         guard let state else { return }
         if state.isNaming { return line.isEmpty ? client()?.keepName() ?? () : client()?.rename(line) ?? () }
         if line == "q" { return client()?.cancel() ?? () }
+        if line == "mute" { return client()?.mute() ?? () }
         switch Question(state)?.form {
         case .yesOrNo: client()?.respond(["y", "yes"].contains(line.lowercased()) ? .accept : .reject)
         case .typed(let entry):
@@ -48,7 +49,8 @@ final class LineView: PickerView {
             client()?.respond(answer)
         case .shown, nil:
             guard let number = Int(line), shown.indices.contains(number - 1) else {
-                return StandardOutput.line("enter a number from the list, or q to cancel")
+                return StandardOutput.line(
+                    "enter a number from the list, q to cancel, or mute to cancel and not be asked by this app again")
             }
             client()?.pick(shown[number - 1])
         }

@@ -130,6 +130,12 @@ final class PickerClient {
         call("Cancel", [])
     }
 
+    /// Cancels, and has the app not ask again.
+    func mute() {
+        isCancelled = true
+        call("Mute", [])
+    }
+
     private func call(_ member: String, _ arguments: [DBusValue]) {
         guard let path else { return }
         connection.call(AccessoryBus.name, path, AccessoryBus.picker, member, arguments) { [weak self] result in

@@ -82,7 +82,7 @@ struct PickerScreen {
     private static func keys(_ state: PickerProperties) -> String {
         state.isNaming
             ? "Return done   Esc keep the name"
-            : state.prompt.kind == nil ? "↑ ↓ choose   Return set up   Esc cancel" : "Esc cancel"
+            : state.prompt.kind == nil ? "↑ ↓ choose   Return set up   Esc cancel   M don't ask again" : "Esc cancel"
     }
 
     // MARK: The list

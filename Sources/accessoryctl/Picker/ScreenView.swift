@@ -100,6 +100,7 @@ final class ScreenView: PickerView {
         let character = Character(UnicodeScalar(key))
         if state.isNaming { return key == 0x1B ? client()?.keepName() ?? () : typeName(key) }
         if key == 0x1B || (character == "q" && state.prompt.kind == nil) { return client()?.cancel() ?? () }
+        if character == "M", state.prompt.kind == nil { return client()?.mute() ?? () }
         switch Question(state)?.form {
         case .yesOrNo:
             if "yY".contains(character) { client()?.respond(.accept) }
