@@ -5,6 +5,7 @@
 import { KeyedList, ask, badge, button, choices, element, facts, field, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
 import { Images, showImage } from "./images.js";
+import { Muted } from "./muted.js";
 import { ago, compare, moment, words } from "./text.js";
 import { visibility } from "./visibility.js";
 
@@ -13,7 +14,7 @@ const REFRESH = 15_000;
 /** Up to so many accessories, each shows all about itself; of more, the one that is opened. */
 const FEW = 8;
 /** The kinds of objects that are drawn. */
-const KINDS = ["Accessory", "Grant", "Network", "App", "Admin"];
+const KINDS = ["Accessory", "Grant", "Network", "App", "Admin", "Manager"];
 
 const FILTERS = {
     "": () => true,
@@ -34,6 +35,7 @@ export class Accessories {
     #objects;
     #images;
     #list;
+    #muted;
     #empty = message(words.noAccessories(), words.noAccessoriesHint());
     #emptyOwn = message(words.noOwnAccessories(), words.ownHint());
     #note = element("p", { class: "note" }, words.ownHint());
@@ -65,7 +67,8 @@ export class Accessories {
         this.#selection = this.#makeSelection();
         this.#tools = element("div", {}, element("div", { class: "filters" }, field(words.search(), this.#search),
             this.#orderField, field(words.show(), this.#filter)), this.#selection.element, this.#total);
-        this.element = element("section", { "aria-label": words.title() }, this.#note, this.#tools, list, this.#empty, this.#emptyOwn, this.#none);
+        this.#muted = new Muted(bus, objects);
+        this.element = element("section", { "aria-label": words.title() }, this.#note, this.#tools, list, this.#empty, this.#emptyOwn, this.#none, this.#muted.element);
     }
 
     shown() { this.#refresh(); }
@@ -91,6 +94,7 @@ export class Accessories {
         show(this.#none, found.length === 0 && all.length > 0);
         setText(this.#total, words.accessories(found.length));
         this.#selection.update(found);
+        this.#muted.draw();
     }
 
     #drawAgain() {

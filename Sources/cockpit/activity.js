@@ -13,7 +13,7 @@ const SHOWN = 100;
 /** Events that give access, and those that take it away. */
 const GIVEN = new Set(["granted", "authorized", "updated", "enabled"]);
 const TAKEN = new Set(["revoked", "disabled", "unpaired", "storeReplaced"]);
-const CHANGES = new Set([...GIVEN, ...TAKEN, "renamed"]);
+const CHANGES = new Set([...GIVEN, ...TAKEN, "renamed", "muted", "unmuted"]);
 
 export class Activity {
     #bus;

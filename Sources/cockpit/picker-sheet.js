@@ -2,7 +2,7 @@
 // The picker as the person sees it: a sheet over whatever the page shows, from the app's request to "Continue in the
 // app". One scene for each stage; a scene is rebuilt for another stage or question, and otherwise updated.
 
-import { button, element, freshID, setText } from "./dom.js";
+import { button, element, freshID, guardedButton, setText, show } from "./dom.js";
 import { showImage } from "./images.js";
 import { OfferList, isAlike } from "./offer-list.js";
 import { naming, question } from "./questions.js";
@@ -20,6 +20,7 @@ export class PickerSheet extends EventTarget {
     #timer = element("p", { class: "time-left", role: "timer" });
     #scene = element("div", { class: "scene" });
     #cancel;
+    #mute;
     #failure = element("p", { class: "failure", role: "alert", hidden: true });
     #key = "";
     /** @type {(shown: object) => void} */
@@ -35,9 +36,10 @@ export class PickerSheet extends EventTarget {
         this.#picker = picker;
         this.#explain = explain;
         this.#cancel = button("", () => this.#close());
+        this.#mute = guardedButton(words.mute(), () => this.#try(() => this.#picker.mute()), "link");
         this.#dialog = element("dialog", { class: "sheet picker", "aria-labelledby": this.#title.id },
             element("div", { class: "sheet-content" }, this.#title, this.#status, this.#timer, this.#scene, this.#failure,
-                element("div", { class: "actions" }, this.#cancel)));
+                element("div", { class: "actions" }, this.#cancel, this.#mute)));
         // Escape, and a phone's gesture for "back".
         this.#dialog.addEventListener("cancel", event => { event.preventDefault(); this.#close(); });
         // A browser may close it anyway: the run must stay visible.
@@ -101,6 +103,8 @@ export class PickerSheet extends EventTarget {
             this.#update = made.update ?? (() => {});
             setText(this.#title, words.asks(shown.AppName, shown.Kind));
             setText(this.#cancel, scene === "end" ? words.close() : scene === "renaming" ? words.keepName() : words.cancel());
+            // A name is asked for once the accessory is set up.
+            show(this.#mute, scene !== "end" && scene !== "renaming");
             if (!this.#dialog.open) this.#dialog.showModal();
             // Not on a button: a key that is being typed is no answer.
             (made.focus ?? (() => this.#title.focus()))();

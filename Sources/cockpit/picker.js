@@ -100,11 +100,16 @@ export class Picker extends EventTarget {
         this.#follow();
     }
 
-    async cancel() {
+    cancel() { return this.#leave("Cancel"); }
+
+    /** Cancels, and has the app not ask again. */
+    mute() { return this.#leave("Mute"); }
+
+    async #leave(member) {
         // In a setup, the name is the last question: without an answer, the accessory keeps its name.
         this.#gaveUp = this.run?.Stage !== "renaming" || this.run.Kind === "rename";
         try {
-            await this.#call("Cancel");
+            await this.#call(member);
         } catch (error) {
             this.#gaveUp = false;
             throw error;

@@ -101,6 +101,7 @@ export const words = {
     aside: app => fill(_("$0 is waiting for your choice."), app),
     backToPicker: () => _("Back to the picker"),
     strength: bars => [_("signal unknown"), _("weak signal"), _("fair signal"), _("good signal"), _("strong signal")][bars],
+    mute: () => _("Don’t ask again"),
     resembles: name => fill(_("Looks like “$0”, but is a different accessory"), name),
     shared: () => _("Used by another app"),
     alreadyPaired: () => _("Already paired by another program"),
@@ -247,6 +248,13 @@ export const words = {
     removedSoon: () => _("It will be removed in a few seconds."),
     notifyMe: () => _("Notify me when an app asks"),
 
+    // Apps that may not ask.
+    mutedApps: () => _("Apps that may not ask"),
+    mutedHint: () => _("These apps cannot open the picker. Their accessories continue to work."),
+    mutedSince: moment => fill(_("since $0"), moment),
+    allowAgain: () => _("Allow again"),
+    allowAgainOf: app => fill(_("Allow $0 to ask again"), app),
+
     // Apps.
     noApps: () => _("No apps are known"),
     noAppsHint: () => _("An app becomes known by its manifest, a file in this directory:"),
@@ -307,7 +315,7 @@ export const words = {
         pickerShown: _("picker shown"), offered: _("offered"), picked: _("picked"), paired: _("paired"), adopted: _("adopted"), unpaired: _("unpaired"),
         granted: _("granted"), authorized: _("authorized"), updated: _("updated"), renamed: _("renamed"), used: _("used"), joined: _("network joined"),
         left: _("network left"), revoked: _("revoked"), disabled: _("switched off"), enabled: _("switched on"), refused: _("refused"),
-        storeReplaced: _("store replaced"),
+        storeReplaced: _("store replaced"), muted: _("muted"), unmuted: _("unmuted"),
     })[event] ?? event,
 
     // Policy.

@@ -4,7 +4,7 @@
 from web import WebTest  # first: it knows where the others are
 
 from harness.members import GROUP, make_group
-from harness.names import ACCESSORY, BLUE, GRANT, PROPERTIES, SOMEBODY_ELSE
+from harness.names import ACCESSORY, BLUE, GRANT, MANAGER, PROPERTIES, ROOT, SOMEBODY_ELSE, error
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -239,6 +239,56 @@ class Member(WebTest):
         remove()
         self.page.sees("You have not set up any accessories")
         self.assertEqual(self.dice.accessories, [self.others])
+
+
+class Muting(WebTest):
+    """“Don’t ask again”, and “Allow again”."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_group()
+
+    def muted(self):
+        return [str(each["app"]) for each in self.world.admin.get(ROOT, MANAGER, "MutedApps")]
+
+    def mute_and_allow(self, page, name):
+        app = self.app()
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Pink Dice")
+        page.press("Don’t ask again", "dialog")
+        app.wait_event("pickerDidDismiss")
+        page.no_sheet()
+        page.sees("Apps that may not ask", name)
+        self.assertEqual(self.muted(), ["com.example.dice"])
+        self.assertFails(error("UserRestricted"), app.show_picker, item("Pink Dice"))
+        page.press(f"Allow {name} to ask again")
+        page.wait(lambda: "Apps that may not ask" not in page.text, "the list to go")
+        self.assertEqual(self.muted(), [])
+        self.assertQuiet()
+
+    def test_an_admin(self):
+        self.mute_and_allow(self.open(), "Dice")
+
+    def test_a_member(self):
+        self.mute_and_allow(self.open(uid=SOMEBODY_ELSE, groups=[GROUP]), "Dice")
+
+    def test_a_press_that_comes_with_the_sheet_mutes_no_app(self):
+        page, app = self.open(), self.app()
+        page.driver.execute_script("""
+            window.pressed = 0;
+            new MutationObserver(() => {
+                const found = [...document.querySelectorAll("dialog[open] .actions button")].find(each => each.textContent.includes("ask again"));
+                if (found && !found.hidden && window.pressed < 5) { window.pressed += 1; found.click(); }
+            }).observe(document.body, {subtree: true, childList: true, attributes: true});
+        """)
+        app.show_picker(item("Pink Dice"))
+        page.sheet_says("Pink Dice")
+        page.wait(lambda: page.driver.execute_script("return window.pressed") > 0, "the press")
+        self.assertEqual(self.muted(), [])
+        page.press("Cancel", "dialog")
+        app.wait_event("pickerDidDismiss")
+        self.assertEqual(self.muted(), [])
 
 
 class Limited(WebTest):
