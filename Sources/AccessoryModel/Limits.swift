@@ -59,7 +59,7 @@ public enum Limits {
     /// Seconds for which an app that was refused a picker because of another's comes before those that had one since.
     public static let pickerClaim = 5.0
     /// Seconds from a person's cancel to the app's next picker: after the first, and at most, doubled by each in a row.
-    public static let pickerPause = 2.0...30
+    public static let pickerPause = 2.0...20
     /// Seconds without a cancel after which the next one is the first again.
     public static let pickerPauseMemory = 60.0
 }

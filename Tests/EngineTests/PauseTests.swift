@@ -42,7 +42,7 @@ import Testing
 
     @Test func theNextPickerWaitsLongerEachTime() throws {
         #expect(wait(for: ask()) == 0)
-        for pause in [2.0, 4, 8, 16, 30, 30] {
+        for pause in [2.0, 4, 8, 16, 20, 20] {
             try cancel()
             #expect(wait(for: ask()) == pause)
         }
