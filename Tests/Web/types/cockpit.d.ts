@@ -13,7 +13,8 @@ interface Cockpit extends CockpitTarget {
     language?: string;
     language_direction?: string;
     location: { path: string[]; go(path: string | string[]): void };
-    transport: { control(command: string, options: object): void };
+    info: { version: string };
+    transport: { control(command: string, options: object): void; wait(body: () => void): void };
     dbus(name: string | null, options: object): CockpitClient;
     spawn(command: string[], options?: object): Promise<string>;
     user(): Promise<{ name: string; full_name: string }>;
