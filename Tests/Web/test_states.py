@@ -178,6 +178,7 @@ class Runs(States):
     def test_a_number_to_compare(self):
         page, _ = self.picks("Dice A2", item("Blue Dice", BLUE, productImage=BLUE_IMAGE))
         page.sheet_says("Does the accessory show this number?")
+        page.wait(lambda: page.find("dialog button.primary:not([data-guarded])"), "the end of its guard")
         self.check("compare")
 
     def test_a_number_to_enter_here(self):
