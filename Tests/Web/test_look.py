@@ -4,7 +4,7 @@ packages, so a redesign of its pages shows up here."""
 
 from web import DESKTOP, WebTest
 
-# Values of a card, of what is behind it, and of buttons; colours as three numbers.
+# Values of a card, of the ground behind it, and of buttons; colours as three numbers.
 LOOK = """
     const colour = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
     const ground = element => {
