@@ -13,6 +13,8 @@ import { visibility } from "./visibility.js";
 const REFRESH = 15_000;
 /** Up to so many accessories, each shows all about itself; of more, the one that is opened. */
 const FEW = 8;
+/** So many cards are drawn at first, and again when a person comes to the last. */
+const SLICE = 60;
 /** The kinds of objects that are drawn. */
 const KINDS = ["Accessory", "Grant", "Network", "App", "Admin", "Manager"];
 
@@ -22,13 +24,37 @@ const FILTERS = {
     attention: ({ accessory, grants }) => accessory.State !== "authorized" || accessory.Problems.length > 0 || grants.some(each => !each.Enabled),
 };
 const ORDERS = {
-    name: (a, b) => compare(a.accessory.DisplayName, b.accessory.DisplayName) || compare(a.path, b.path),
+    name: (a, b) => compare(a.accessory.DisplayName, b.accessory.DisplayName) || (a.path < b.path ? -1 : 1),
     used: (a, b) => b.used - a.used || ORDERS.name(a, b),
     created: (a, b) => b.created - a.created || ORDERS.name(a, b),
 };
 
 /** In seconds; the daemon carries a removal out even when the page is closed meanwhile. */
 const REMOVAL_DELAY = 10;
+
+/** An accessory with everything that its card shows. Texts are made where they are needed: of a thousand, most are not. */
+class Item {
+    #isOnly;
+
+    constructor(accessory, grants, apps, joined, isOnly, isOpen) {
+        this.path = accessory.path;
+        this.accessory = accessory;
+        this.grants = grants;
+        this.apps = apps;
+        this.joined = joined;
+        this.isOpen = isOpen;
+        this.#isOnly = isOnly;
+    }
+
+    get used() { return Math.max(0, ...this.grants.map(each => each.LastUsed)); }
+    get created() { return Math.min(...this.grants.map(each => each.Created || Infinity)); }
+    get label() { return this.#isOnly ? this.accessory.DisplayName : words.oneOfMany(this.accessory); }
+    /** For the search. */
+    get text() {
+        const { DisplayName: shown, AdvertisedName: own, Address: address, NetworkName: network } = this.accessory;
+        return [shown, own, address, network, ...this.apps].join("\n").toLocaleLowerCase();
+    }
+}
 
 export class Accessories {
     #bus;
@@ -50,6 +76,10 @@ export class Accessories {
     /** The paths of the selected ones; null while none can be selected. */
     #selected = null;
     #opened = new Set();
+    /** How many cards are drawn. */
+    #limit = SLICE;
+    /** Behind the last card that is drawn, while there are more. */
+    #end = element("div", { hidden: true });
     #timer = null;
     #drawn = "";
     element;
@@ -63,12 +93,21 @@ export class Accessories {
         this.#list = new KeyedList(list, each => each.path, each => this.#make(each.path), (item, each) => item.update(each));
         choices(this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]);
         choices(this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["attention", words.attentionOnly()]]);
-        for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => this.#drawAgain());
+        for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => { this.#limit = SLICE; this.#drawAgain(); });
+        const observer = new IntersectionObserver(entries => {
+            if (!entries.at(-1).isIntersecting) return;
+            this.#limit += SLICE;
+            this.#drawAgain();
+            // It may still be in view.
+            observer.unobserve(this.#end);
+            observer.observe(this.#end);
+        }, { rootMargin: "100%" });
+        observer.observe(this.#end);
         this.#selection = this.#makeSelection();
         this.#tools = element("div", {}, element("div", { class: "filters" }, field(words.search(), this.#search),
             this.#orderField, field(words.show(), this.#filter)), this.#selection.element, this.#total);
         this.#muted = new Muted(bus, objects);
-        this.element = element("section", { "aria-label": words.title() }, this.#note, this.#tools, list, this.#empty, this.#emptyOwn, this.#none, this.#muted.element);
+        this.element = element("section", { "aria-label": words.title() }, this.#note, this.#tools, list, this.#end, this.#empty, this.#emptyOwn, this.#none, this.#muted.element);
     }
 
     shown() { this.#refresh(); }
@@ -84,7 +123,8 @@ export class Accessories {
         const text = this.#search.value.trim().toLocaleLowerCase();
         const found = all.filter(each => FILTERS[this.#filter.value](each) && (!text || each.text.includes(text)));
         found.sort(ORDERS[this.#order.value]);
-        this.#list.draw(found);
+        this.#list.draw(found.slice(0, this.#limit));
+        show(this.#end, found.length > this.#limit);
         show(this.#tools, all.length > FEW || text !== "" || this.#filter.value !== "" || !!this.#selected);
         // A member does not see when accessories were set up and used.
         show(this.#orderField, isAdmin);
@@ -114,13 +154,8 @@ export class Accessories {
             const own = (grants.get(path) ?? []).sort((a, b) => compare(a.App, b.App));
             // A member sees no grants.
             const apps = (own.length > 0 ? own.map(each => each.App) : accessory.Apps).map(each => this.#objects.appName(each));
-            const label = names.get(accessory.DisplayName) > 1 ? words.oneOfMany(accessory) : accessory.DisplayName;
-            return {
-                path, accessory, grants: own, apps, label, joined: this.#objects.get(path, "Network")?.Interface ?? "",
-                used: Math.max(0, ...own.map(each => each.LastUsed)), created: Math.min(...own.map(each => each.Created || Infinity)),
-                text: [accessory.DisplayName, accessory.AdvertisedName, accessory.Address, accessory.NetworkName, ...apps].join("\n").toLocaleLowerCase(),
-                isOpen: this.#opened.has(path) || accessories.length <= FEW,
-            };
+            return new Item(accessory, own, apps, this.#objects.get(path, "Network")?.Interface ?? "",
+                names.get(accessory.DisplayName) === 1, this.#opened.has(path) || accessories.length <= FEW);
         });
     }
 
@@ -179,7 +214,7 @@ export class Accessories {
             if (accessory.HasImage) showImage(image, this.#images.address(path));
             leaving.update(accessory);
             const parts = [accessory, ...each.grants, ...each.apps, each.label, each.joined, each.isOpen, this.#selected?.has(path), this.#opened.size > 0,
-                this.#objects.admin.Adapters, Math.floor(Date.now() / 60_000)];
+                this.#objects.admin.Adapters, each.isOpen && Math.floor(Date.now() / 60_000)];
             if (last && last.length === parts.length && parts.every((part, index) => part === last[index])) return;
             last = parts;
             setText(title, accessory.DisplayName);

@@ -30,13 +30,25 @@ const EMPTY = {
     dictionary: () => ({}), textsByName: () => ({}), record: name => record(RECORDS[name], {}), records: () => [],
 };
 
+/** Rows as `record` reads them, by the table that they are of. */
+const parsed = new Map();
+
+function parse(rows) {
+    if (!parsed.has(rows)) {
+        parsed.set(rows, Object.entries(rows).map(([key, [words, standIn]]) => {
+            const [, kind, name, isOptional] = /^(\w+) ?(\w*)(\??)$/.exec(words);
+            return [key, KINDS[kind], name, isOptional ? () => undefined : () => standIn ?? EMPTY[kind](name)];
+        }));
+    }
+    return parsed.get(rows);
+}
+
 /** A dictionary by its rows; null for a value that is none. Keys without a row stay as they are. */
 function record(rows, value) {
     if (!isRecord(value)) return null;
     const taken = { ...value };
-    for (const [key, [words, standIn]] of Object.entries(rows)) {
-        const [, kind, name, isOptional] = /^(\w+) ?(\w*)(\??)$/.exec(words);
-        const each = KINDS[kind](value[key], name) ?? (isOptional ? undefined : standIn ?? EMPTY[kind](name));
+    for (const [key, take, name, empty] of parse(rows)) {
+        const each = take(value[key], name) ?? empty();
         if (each === undefined) delete taken[key];
         else taken[key] = each;
     }

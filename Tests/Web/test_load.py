@@ -6,6 +6,20 @@ from web import WebTest
 
 
 class Load(WebTest):
+    def test_cards_out_of_view_are_not_laid_out(self):
+        laid_out = self.open().driver.execute_async_script("""
+            const done = arguments[0];
+            (async () => {
+                const { OfferList } = await import(new URL("offer-list.js", location.href));
+                const list = new OfferList(() => {}, () => null);
+                list.draw(Array.from({ length: 64 }, (_, index) => ({ id: String(index), name: `Die ${index}`, advertisedName: "", shared: false, hasImage: false })));
+                document.querySelector("main").append(list.element);
+                await new Promise(next => requestAnimationFrame(() => setTimeout(next, 100)));
+                done([...list.element.querySelectorAll(".name")].filter(each => each.checkVisibility({ contentVisibilityAuto: true })).length);
+            })();
+        """)
+        self.assertLess(laid_out, 40)
+
     def test_memory_is_flat(self):
         """Ten minutes' worth of changes, as fast as they can be drawn."""
         page = self.open()
