@@ -16,6 +16,7 @@ from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "API"))
 
@@ -26,6 +27,10 @@ from harness.world import APITest
 
 PAGE = TESTS.parent / "Sources/cockpit"
 PHONE, DESKTOP = (390, 844), (1280, 900)
+# "firefox" or "webkit", in place of Chromium.
+BROWSER = os.environ.get("BROWSER")
+# An element is replaced while it is looked at; WebKit's driver reports that as any error.
+RACES = (WebDriverException if BROWSER else StaleElementReferenceException, IndexError)
 # The root of another Debian release, whose Cockpit is tested. It stays in this mount namespace, which is in-memory's:
 # the daemon trusts no other.
 ROOT = os.environ.get("COCKPIT_ROOT")
@@ -83,9 +88,14 @@ class Cockpit:
 
 
 class Browser:
-    """A Chromium without a screen."""
+    """A browser: a Chromium without a screen, or BROWSER."""
 
     def __init__(self, size=PHONE, dark=False, language="en", still=True):
+        self.driver = {"firefox": self._firefox, "webkit": self._webkit}.get(BROWSER, self._chromium)(size, dark, language, still)
+        self.resize(size)
+
+    @staticmethod
+    def _chromium(size, dark, language, still):
         options = webdriver.ChromeOptions()
         for each in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--lang={language}",
                      f"--window-size={size[0]},{size[1]}", "--enable-precise-memory-info", "--js-flags=--expose-gc",
@@ -94,15 +104,34 @@ class Browser:
         options.add_experimental_option("prefs", {"intl.accept_languages": language})
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         options.binary_location = "/usr/bin/chromium"
-        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-        self.resize(size)
+        return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+
+    @staticmethod
+    def _firefox(_size, dark, language, still):
+        options = webdriver.FirefoxOptions()
+        options.add_argument("-headless")
+        options.binary_location = "/usr/bin/firefox-esr"
+        for name, value in (("intl.accept_languages", language), ("ui.systemUsesDarkTheme", int(dark)), ("ui.prefersReducedMotion", int(still))):
+            options.set_preference(name, value)
+        return webdriver.Firefox(options=options)
+
+    @staticmethod
+    def _webkit(*_):
+        options = webdriver.WebKitGTKOptions()
+        options.binary_location = next(str(each) for each in Path("/usr/lib").glob("*/webkit2gtk-4.1/MiniBrowser"))
+        options.add_argument("--automation")
+        return webdriver.WebKitGTK(options=options)
 
     def resize(self, size):
+        if BROWSER:
+            return self.driver.set_window_size(*size)
         # The window's frame is not the page: the page's size counts.
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
             "width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size[0] < 600})
 
     def prefer(self, dark=False):
+        if BROWSER:
+            return
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}, {"name": "prefers-reduced-motion", "value": "reduce"}]})
 
@@ -143,7 +172,7 @@ class Browser:
         def look():
             try:
                 return happens()
-            except (StaleElementReferenceException, IndexError):
+            except RACES:
                 return None
 
         return wait(look, seconds, lambda: f"{what() if callable(what) else what}; the page shows:\n{self.text if text else ''}", also_every=0.05)
@@ -196,7 +225,8 @@ class Browser:
         def look():
             # A card takes no press in its first moments.
             for each in self.find("dialog[open] .offer:not([aria-disabled])"):
-                if name in each.text.split("\n"):
+                # WebKit's driver finds no text in lines that are clamped.
+                if name in self.driver.execute_script("return [...arguments[0].querySelectorAll('.about > *')].map(each => each.textContent)", each):
                     return each.click() or True
             return None
 
@@ -206,11 +236,11 @@ class Browser:
         field = self.one(selector)
         if clear:
             field.clear()
-        field.send_keys(text)
+        field.send_keys(text.replace("\n", Keys.ENTER))
 
     def complaints(self):
         """The browser's complaints: errors of scripts, and violations of the page's security policy."""
-        return [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE",)]
+        return [] if BROWSER else [each["message"] for each in self.driver.get_log("browser") if each["level"] in ("SEVERE",)]
 
     def processes(self):
         """The browser's processes, its driver not among them."""
