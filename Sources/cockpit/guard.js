@@ -7,15 +7,10 @@ import { visibility } from "./visibility.js";
 /** How long a guarded button takes no press after it has come into view, in milliseconds. */
 const DELAY = 1000;
 
-/** The guards of buttons in the document, which begin anew when the page comes back into view. */
+/** The guards of buttons in view, which begin anew when the page comes back into view. A button that is removed is not. */
 const guards = new Set();
 
-visibility.addEventListener("changed", () => {
-    for (const each of guards) {
-        if (each.button.isConnected) each.begin();
-        else guards.delete(each);
-    }
-});
+visibility.addEventListener("changed", () => { for (const each of guards) each.begin(); });
 
 // A held key repeats itself: no button, and no form, goes by that.
 document.addEventListener("keydown", event => {
@@ -30,7 +25,15 @@ class Guard {
     constructor(button) {
         this.button = button;
         this.#close();
-        new IntersectionObserver(entries => entries.at(-1).isIntersecting ? this.begin() : this.#close()).observe(button);
+        new IntersectionObserver(entries => {
+            if (entries.at(-1).isIntersecting) {
+                guards.add(this);
+                this.begin();
+            } else {
+                guards.delete(this);
+                this.#close();
+            }
+        }).observe(button);
         button.addEventListener("click", event => {
             if (this.#isOver && event.detail < 2) return;
             event.preventDefault();
@@ -60,6 +63,6 @@ class Guard {
 
 /** Guards a button, before its own listeners are added; the button. */
 export function guard(button) {
-    guards.add(new Guard(button));
+    new Guard(button);
     return button;
 }

@@ -2,7 +2,9 @@
 """Presses that were meant for something else: the second of a double tap, a key that is held, a second choice before the first is
 answered; and removals that are taken back."""
 
-from web import WebTest  # first: it knows where the others are
+import unittest
+
+from web import BROWSER, WebTest  # first: it knows where the others are
 
 from harness.names import BLUE, PINK
 from harness.radio import accessory, scenario
@@ -77,6 +79,37 @@ class Choice(WebTest):
         self.assertEqual([each for each in said if each and "Blue" in each], [])
 
 
+class Redraws(WebTest):
+    @unittest.skipIf(BROWSER, "Chromium's driver alone counts nodes")
+    def test_buttons_that_are_gone_are_forgotten(self):
+        page = self.open()
+        redraw = lambda: page.driver.execute_async_script("""
+            const done = arguments[0];
+            (async () => {
+                const { guardedButton } = await import(new URL("dom.js", location.href));
+                const painted = () => new Promise(next => requestAnimationFrame(() => setTimeout(next)));
+                for (let turn = 0; turn < 20; turn += 1) {
+                    const made = Array.from({ length: 50 }, () => guardedButton("Allow", () => {}));
+                    document.querySelector("main").append(...made);
+                    await painted();
+                    for (const each of made) each.remove();
+                    await painted();
+                }
+                // Longer than a guard.
+                setTimeout(done, 1200);
+            })();
+        """)
+
+        def nodes():
+            page.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+            return page.driver.execute_cdp_cmd("Memory.getDOMCounters", {})["nodes"]
+
+        redraw()
+        before = nodes()
+        redraw()
+        self.assertLess(nodes(), before + 200)
+
+
 class Removals(WebTest):
     def setUp(self):
         super().setUp()
@@ -90,6 +123,7 @@ class Removals(WebTest):
         self.page.driver.execute_cdp_cmd("Input.dispatchKeyEvent", {
             "type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r" if kind == "keyDown" else "", **more})
 
+    @unittest.skipIf(BROWSER, "keys are held by Chromium's driver alone")
     def test_a_held_key_removes_nothing(self):
         self.page.driver.execute_script("document.querySelector(\"[aria-label='Remove Pink Dice']\").focus()")
         self.key("keyDown")
