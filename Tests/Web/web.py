@@ -213,7 +213,8 @@ class Browser:
         """Presses the button, or follows the link, with this name."""
         def look():
             for each in self.find(f"{within} button, {within} a"):
-                if text in (each.accessible_name, each.text.strip()) and each.is_displayed() and each.is_enabled() \
+                # WebKit's driver has no names for hidden elements.
+                if each.is_displayed() and text in (each.accessible_name, each.text.strip()) and each.is_enabled() \
                         and each.get_attribute("aria-disabled") != "true":
                     return each
             return None
@@ -227,6 +228,7 @@ class Browser:
             for each in self.find("dialog[open] .offer:not([aria-disabled])"):
                 # WebKit's driver finds no text in lines that are clamped.
                 if name in self.driver.execute_script("return [...arguments[0].querySelectorAll('.about > *')].map(each => each.textContent)", each):
+                    self.driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", each)
                     return each.click() or True
             return None
 
