@@ -18,6 +18,8 @@ BLOCKS = {
     ("Try it", "make demo"): (FRESH,),
     ("An app in Python", "import dbus, dbus.mainloop.glib, gi.repository.GLib"): (SAMPLE, "Tests/API/test_readme.py runs it"),
     ("The same app in Swift", "import AccessorySetupKit"): (SAMPLE, "Tests/API/test_readme.py runs it"),
+    ("In Swift", 'dependencies: [.package(url: "https://git.example.org/accessorysetupd", from: "0.1.0")],'):
+        (SAMPLE, "Tests/Outside/run builds such a package"),
     ("Without hardware", 'make demo PICK="Pink Dice"'): (FRESH,),
     ("Without hardware", "make build"): (FRESH,),
     ("Building the packages", "make deb"): (FRESH,),
