@@ -2,6 +2,7 @@
 """Another user's process, and an app without a grant: they see nothing of others, learn nothing by guessing, and cannot answer for others."""
 
 import contextlib
+import os
 
 import dbus
 
