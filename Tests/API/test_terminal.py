@@ -232,9 +232,13 @@ class OfManySizes(APITest):
                     wait(lambda: [each[1:] for each in terminal.marked] == [each[1:]], 10, lambda: f"{each} to be marked; it is {terminal.marked}")
                 self.check(terminal)
                 self.assertTrue(rows > 40 or any(each.startswith("↓") for each in terminal.screen.display), terminal.screen.display)
-                terminal.type("\x1b")
-                self.assertEqual(terminal.status(), 2)
+                if (columns, rows) == SIZES[-1]:
+                    terminal.type("\x1b")
+                    self.assertEqual(terminal.status(), 2)
+                # A person's cancel would keep the next picker waiting.
                 dice.close()
+                wait(lambda: not self.world.admin.paths("picker"), what="the picker to end", also_every=0.05)
+                terminal.program.kill()
 
     def test_names_that_are_wider_than_any_terminal(self):
         """One sequence that is drawn as one sign, and a locale in which signs are replaced before they are measured."""
