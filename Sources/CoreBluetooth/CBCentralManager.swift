@@ -5,6 +5,7 @@
 internal import DBusKit
 public import Dispatch
 public import Foundation
+public import Observation
 
 /// How a link as such has changed.
 ///
@@ -35,13 +36,16 @@ public struct CBConnectionEventMatchingOption: RawRepresentable, Hashable, Senda
 /// Finds the accessories that are granted to the app, and connects to them.
 ///
 /// The app must keep the manager, and each peripheral that it connects: when it releases one, the links end, for a
-/// peripheral with a logged warning. All
-/// methods may be called from any thread. They return at once, except for the methods that return peripherals: these
-/// wait for the daemon, which takes about a millisecond. The manager calls its delegate on the queue that it was
-/// created with, in order and never inline; during a callback the properties have the values as of that callback.
+/// peripheral with a logged warning. All methods may be called from any thread. They return at once, except for the
+/// methods that return peripherals: these wait for the daemon, which takes about a millisecond. The manager calls its
+/// delegate on the queue that it was created with, in order and never inline; during a callback the properties have the
+/// values as of that callback.
+///
+/// ``state`` and ``isScanning`` can be observed (`Observations`, `withObservationTracking`), as there is no KVO on
+/// Linux.
 ///
 /// Source: Apple's documentation of `CBCentralManager`.
-open class CBCentralManager: CBManager {
+open class CBCentralManager: CBManager, Observable {
     /// The optional features of a system.
     ///
     /// Source: Apple's documentation of `CBCentralManager.Feature`.
@@ -61,6 +65,7 @@ open class CBCentralManager: CBManager {
     private var storedState = CBManagerState.unknown
     private var storedIsScanning = false
     private var peripherals: [UUID: WeakPeripheral] = [:]
+    private let observation = ObservationRegistrar()
 
     private struct WeakPeripheral {
         weak var value: CBPeripheral?
@@ -137,12 +142,18 @@ open class CBCentralManager: CBManager {
     }
 
     /// Whether Bluetooth can be used, as of the last callback.
-    open override var state: CBManagerState { core.lock.withLock { storedState } }
+    open override var state: CBManagerState {
+        observation.access(self, keyPath: \.state)
+        return core.lock.withLock { storedState }
+    }
 
     /// Whether the app's scan runs.
     ///
     /// Source: Apple's documentation of `CBCentralManager.isScanning`.
-    open var isScanning: Bool { core.lock.withLock { storedIsScanning } }
+    open var isScanning: Bool {
+        observation.access(self, keyPath: \.isScanning)
+        return core.lock.withLock { storedIsScanning }
+    }
 
     /// Whether the system offers something; it does not.
     ///
@@ -199,7 +210,7 @@ open class CBCentralManager: CBManager {
     ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
     open func scanForPeripherals(withServices serviceUUIDs: [CBUUID]?, options: [String: Any]? = nil) {
         guard isPoweredOn("scanForPeripherals") else { return }
-        core.lock.withLock { storedIsScanning = true }
+        setScanning(true)
         let request = Scanner.Request(
             services: serviceUUIDs?.map(\.key),
             allowsDuplicates: Self.flag(options?[CBCentralManagerScanOptionAllowDuplicatesKey]))
@@ -210,7 +221,7 @@ open class CBCentralManager: CBManager {
     ///
     /// Source: Apple's documentation of `stopScan()`.
     open func stopScan() {
-        core.lock.withLock { storedIsScanning = false }
+        setScanning(false)
         core.perform { $0.stopScan() }
     }
 
@@ -299,10 +310,12 @@ open class CBCentralManager: CBManager {
 
     /// Another state; on the queue.
     func apply(_ state: CBManagerState) {
-        core.lock.withLock {
-            storedState = state
-            if state != .poweredOn { storedIsScanning = false }
-        }
+        observation.withMutation(of: self, keyPath: \.state) { core.lock.withLock { storedState = state } }
+        if state != .poweredOn, core.lock.withLock({ storedIsScanning }) { setScanning(false) }
         delegate?.centralManagerDidUpdateState(self)
+    }
+
+    private func setScanning(_ new: Bool) {
+        observation.withMutation(of: self, keyPath: \.isScanning) { core.lock.withLock { storedIsScanning = new } }
     }
 }

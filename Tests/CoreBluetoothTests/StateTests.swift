@@ -81,6 +81,27 @@ import Testing
         try await app.connect(count: 2)
     }
 
+    /// In place of key-value observing.
+    @Test func stateAndScanningAreObserved() async throws {
+        let world = try World()
+        let app = try await App(world)
+        let changes = Mailbox()
+        func observe(_ name: String, _ read: () -> Void) {
+            withObservationTracking {
+                read()
+            } onChange: {
+                changes.put(name)
+            }
+        }
+        observe("scanning") { _ = app.manager.isScanning }
+        observe("state") { _ = app.manager.state }
+        app.manager.scanForPeripherals(withServices: nil)
+        #expect(changes.lines == ["scanning"])
+        try world.play("adapterPowerOff", "hci0")
+        try await app.events.wait("state poweredOff")
+        #expect(changes.lines == ["scanning", "state"])
+    }
+
     @Test func bluetoothdGoesAndComes() async throws {
         let world = try World()
         let app = try await App(world)
