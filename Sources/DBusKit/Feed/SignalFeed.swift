@@ -10,7 +10,7 @@ internal import Glibc
 /// the thread of its `MainLoop`.
 public final class SignalFeed {
     /// The object that a signal is about.
-    public struct Source: ~Copyable {
+    @frozen public struct Source: ~Copyable {
         fileprivate let path: UnsafeRawBufferPointer
 
         /// A number that stands for the path, the same as `ObjectPath.fingerprint`; compare with `isObject` afterwards.

@@ -5,7 +5,7 @@
 internal import CDBus
 
 /// An error on the bus: a name for programs, a message for people.
-public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
+@frozen public struct BusError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Dotted, as an interface's name: `org.freedesktop.DBus.Error.Failed`.
     public let name: String
     /// For people; may be empty.

@@ -2,7 +2,7 @@
 // Values on the bus, typed, in both directions. A value always knows its signature, also when it is an empty array.
 
 /// A D-Bus value.
-public indirect enum DBusValue: Equatable, Sendable {
+@frozen public indirect enum DBusValue: Equatable, Sendable {
     case byte(UInt8)
     case boolean(Bool)
     case int16(Int16)
@@ -24,7 +24,7 @@ public indirect enum DBusValue: Equatable, Sendable {
     case variant(DBusValue)
 
     /// One entry of a dictionary, in the order of the wire.
-    public struct Entry: Equatable, Sendable {
+    @frozen public struct Entry: Equatable, Sendable {
         /// Of a basic type: the specification allows no container as a key.
         public let key: DBusValue
         /// Of any type; a variant in an `a{sv}`.

@@ -6,7 +6,7 @@ internal import CDBus
 /// A message. Received ones are immutable; ones made here are filled before they are sent.
 public final class Message {
     /// The message types of the D-Bus specification; `other` for one that it does not know.
-    public enum Kind: Sendable { case call, reply, error, signal, other }
+    @frozen public enum Kind: Sendable { case call, reply, error, signal, other }
 
     let raw: OpaquePointer
     /// Whether NUL in a text, which cannot travel, is replaced: in signals and answers, so that one value from a

@@ -5,7 +5,7 @@
 internal import CDBus
 
 /// An object path, always valid by the D-Bus specification.
-public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral, Comparable {
+@frozen public struct ObjectPath: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral, Comparable {
     /// The path: `/`, or elements of `[A-Za-z0-9_]`, each after a slash.
     public let rawValue: String
 

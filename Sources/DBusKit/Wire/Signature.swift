@@ -4,7 +4,7 @@
 internal import CDBus
 
 /// One complete D-Bus type, for example `s`, `a{sv}` or `(oa{sv})`.
-public struct Signature: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral {
+@frozen public struct Signature: Hashable, Sendable, CustomStringConvertible, ExpressibleByStringLiteral {
     /// The type's code.
     public let rawValue: String
 

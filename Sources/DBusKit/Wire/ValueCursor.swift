@@ -3,9 +3,9 @@
 // bytes, without making values.
 
 /// A place in a valid message's values. It is valid inside the closure that received it and cannot leave it.
-public struct ValueCursor: ~Copyable {
+@frozen public struct ValueCursor: ~Copyable {
     /// The types that a cursor distinguishes; `end` is behind the last value.
-    public enum Kind: Sendable { case end, string, objectPath, int16, uint16, byte, boolean, bytes, array, variant, other }
+    @frozen public enum Kind: Sendable { case end, string, objectPath, int16, uint16, byte, boolean, bytes, array, variant, other }
 
     private let message: UnsafeRawBufferPointer
     /// Where the value here begins, before its padding.
@@ -379,7 +379,7 @@ public struct ValueCursor: ~Copyable {
 
 /// The bytes that a variant was last read from, to see by one comparison that it is the same again: most adverts of an
 /// accessory repeat the one before. Small, because each property of each object has one.
-public struct ValueMemory {
+@frozen public struct ValueMemory {
     /// Longer variants are not kept. Payloads of an advert have 31 bytes in all, or a few hundred where they are
     /// extended.
     static let maxBytes = 128
