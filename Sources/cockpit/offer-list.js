@@ -80,7 +80,7 @@ export class OfferList {
         const card = element("button", { type: "button", class: "offer" },
             element("span", { class: "picture", "aria-hidden": "true" }, element("img", { alt: "", hidden: true, draggable: "false" })),
             element("span", { class: "about" },
-                element("span", { class: "name" }), element("span", { class: "advertised" }), element("span", { class: "alike" }),
+                element("span", { class: "name" }), element("span", { class: "advertised" }), element("span", { class: "address-end ltr" }), element("span", { class: "alike" }),
                 element("span", { class: "network" }), element("span", { class: "note" })),
             element("span", { class: "strength", role: "img" }, ...[1, 2, 3, 4].map(() => element("i", {}))));
         const image = card.querySelector("img");
@@ -102,7 +102,8 @@ export class OfferList {
             part.hidden = !text;
         };
         set(".name", offer.name);
-        set(".advertised", words.offerParticulars(offer));
+        set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
+        set(".address-end", offer.addressEnd ?? "");
         set(".alike", offer.resembles ? words.resembles(offer.resembles) : "");
         set(".network", offer.ssid === undefined ? "" : words.network(offer));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
