@@ -165,7 +165,7 @@ class Prompts(WebTest):
     def test_a_number_that_differs(self):
         self.pick("compares")
         self.page.press("No, a different one", "dialog")
-        self.page.sheet_says("Gadget was not set up", "Choose it again to retry")
+        self.page.sheet_says("Gadget (compares · 02:01) was not set up", "Choose it again to retry")
         self.page.pick("works")
         self.expect_ready()
 
@@ -184,7 +184,7 @@ class Prompts(WebTest):
     def test_a_wrong_number(self):
         self.pick("shows")
         self.page.type("dialog input", "43\n")
-        self.page.sheet_says("Gadget was not set up", "Pairing failed")
+        self.page.sheet_says("Gadget (shows · 02:03) was not set up", "Pairing failed")
         self.page.pick("works")
         self.expect_ready()
 
@@ -196,7 +196,7 @@ class Prompts(WebTest):
 
     def test_try_again(self):
         self.pick("later")
-        self.page.sheet_says("Gadget was not set up", "Try again")
+        self.page.sheet_says("Gadget (later · 02:07) was not set up", "Try again")
         self.page.pick("later")
         self.expect_ready()
 

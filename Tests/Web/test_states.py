@@ -203,7 +203,7 @@ class Runs(States):
 
     def test_failed(self):
         page, _ = self.picks("Refuses")
-        page.sheet_says("Pink Dice was not set up", "Choose it again to retry")
+        page.sheet_says("Pink Dice (Refuses · 02:06) was not set up", "Choose it again to retry")
         self.check("failed")
 
     def test_naming_and_ready(self):
