@@ -69,7 +69,7 @@ class Values(Attack):
             with self.subTest(integer.__name__):
                 self.dice.show_picker(item("Die", bluetoothCompanyIdentifier=integer(0x42)))
                 self.person.wait_shown()
-                self.person.cancel()
+                self.dice.request("CancelPicker")
                 self.person.wait_gone()
         for value in (dbus.Int16(-1), dbus.Int32(-1), dbus.Int64(-(1 << 63)), dbus.UInt32(1 << 16), dbus.UInt64((1 << 64) - 1)):
             with self.subTest(value):

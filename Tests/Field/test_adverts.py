@@ -110,7 +110,7 @@ class Field(APITest):
         return {BY_MARK.get(mark, str(mark)): name for mark, name in shown if mark[0] != LAST}
 
     def end(self):
-        self.person.cancel()
+        self.dice.request("CancelPicker")
         self.person.wait_gone()
 
     def offered(self, descriptor, expected=()):
