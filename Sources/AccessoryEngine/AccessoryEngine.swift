@@ -343,14 +343,14 @@ public final class AccessoryEngine {
     ///
     /// - Parameter user: the person whose removal it is; nil for that of admins.
     /// - Throws: `InvalidRequest` for one that is not.
-    public func cancelRemoval(of accessory: Accessory, for user: UInt32? = nil) throws(SetupError) {
+    public func cancelRemoval(of accessory: Accessory, for user: UInt32?) throws(SetupError) {
         try removals.cancel(accessory, for: user)
     }
 
     /// The time at which an accessory is removed, in seconds since 1970; nil for one that stays.
     ///
     /// - Parameter user: the person whose removal it is; nil for that of admins.
-    public func removalTime(of accessory: AccessoryID, for user: UInt32? = nil) -> Int64? {
+    public func removalTime(of accessory: AccessoryID, for user: UInt32?) -> Int64? {
         removals.time(of: accessory, for: user)
     }
 

@@ -6,7 +6,7 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
     /// An app, by the program that asked.
     case app(String)
     /// A person, by the program that asked for them, and its uid where that is known.
-    case person(String, user: UInt32? = nil)
+    case person(String, user: UInt32?)
     /// An admin, by the program that asked.
     case admin(String)
     /// A rule of the policy, by its name and file.

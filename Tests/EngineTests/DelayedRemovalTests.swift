@@ -27,7 +27,7 @@ import Testing
     @Test func itIsRemovedAfterTheDelay() throws {
         try schedule(10)
         bench.clock.advance(9)
-        #expect(isThere && bench.engine.removalTime(of: accessory.id) != nil && bench.radio.removed.isEmpty)
+        #expect(isThere && bench.engine.removalTime(of: accessory.id, for: nil) != nil && bench.radio.removed.isEmpty)
         bench.clock.advance(1)
         #expect(!isThere && bench.radio.removed == [address])
         #expect(bench.trail.lines.last.map { $0.event == .revoked && $0.who == "somebody" } == true)
@@ -35,11 +35,11 @@ import Testing
 
     @Test func itIsTakenBack() throws {
         try schedule(10)
-        try bench.engine.cancelRemoval(of: accessory)
-        #expect(bench.engine.removalTime(of: accessory.id) == nil)
+        try bench.engine.cancelRemoval(of: accessory, for: nil)
+        #expect(bench.engine.removalTime(of: accessory.id, for: nil) == nil)
         bench.clock.advance(60)
         #expect(isThere)
-        #expect(throws: SetupError.self) { try bench.engine.cancelRemoval(of: accessory) }
+        #expect(throws: SetupError.self) { try bench.engine.cancelRemoval(of: accessory, for: nil) }
     }
 
     @Test func theLastDelayCounts() throws {
@@ -53,7 +53,7 @@ import Testing
 
     @Test(arguments: [0, 61, UInt32.max]) func delaysAreBounded(seconds: UInt32) {
         #expect(throws: SetupError.self) { try schedule(seconds) }
-        #expect(bench.engine.removalTime(of: accessory.id) == nil)
+        #expect(bench.engine.removalTime(of: accessory.id, for: nil) == nil)
     }
 
     @Test func theEndOfTheDaemonRemovesIt() throws {
@@ -73,6 +73,6 @@ import Testing
         try schedule(10)
         bench.store.isFull = true
         bench.clock.advance(10)
-        #expect(isThere && bench.engine.removalTime(of: accessory.id) == nil)
+        #expect(isThere && bench.engine.removalTime(of: accessory.id, for: nil) == nil)
     }
 }

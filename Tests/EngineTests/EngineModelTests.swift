@@ -162,7 +162,7 @@ private final class Life {
         case .pick: pick(two)
         case .cancel: if let run = engine.picker { try? engine.cancel(run) }
         case .mute: if let run = engine.picker { try? engine.mute(run) }
-        case .unmute: for muted in engine.mutedApps { try? engine.unmute(muted.app, by: .person("somebody")) }
+        case .unmute: for muted in engine.mutedApps { try? engine.unmute(muted.app, by: .person("somebody", user: nil)) }
         case .answer: answer(two % 4 != 0)
         case .name: if let run = engine.picker { try? engine.rename(run, to: "name \(two % 3)") }
         case .finish:
@@ -273,7 +273,7 @@ private final class Life {
             store.isFull = false
             let app = Self.apps[one % 3]
             // A person may have cancelled its last picker.
-            try? engine.unmute(app, by: .person("somebody"))
+            try? engine.unmute(app, by: .person("somebody", user: nil))
             clock.advance(Limits.pickerPause.upperBound)
             show(app, two, three)
             return app

@@ -173,12 +173,12 @@ import Testing
         #expect(throws: SetupError.self) {
             try restarted.engine.showPicker(restarted.session(), items: [restarted.item()], settings: PickerSettings())
         }
-        try restarted.engine.unmute(session.app.id, by: .person("somebody"))
+        try restarted.engine.unmute(session.app.id, by: .person("somebody", user: nil))
         try restarted.engine.showPicker(restarted.session(":again"), items: [restarted.item()], settings: PickerSettings())
         #expect(restarted.engine.picker != nil && restarted.store.stored.mutedApps.isEmpty)
         restarted.engine.flushAudit()
         #expect(restarted.trail.lines.filter { [.muted, .unmuted].contains($0.event) }.map(\.event) == [.muted, .unmuted])
-        #expect(throws: SetupError.self) { try restarted.engine.unmute(session.app.id, by: .person("somebody")) }
+        #expect(throws: SetupError.self) { try restarted.engine.unmute(session.app.id, by: .person("somebody", user: nil)) }
     }
 
     @Test func requestsThatWaitEnd() throws {
