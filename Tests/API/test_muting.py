@@ -7,7 +7,7 @@ import time
 import dbus
 
 from harness.clients import Client, Identity
-from harness.members import GROUP, Member, make_group
+from harness.members import GROUP, Member, WithMembers
 from harness.names import (
     ADMIN, ADMIN_PATH, BUS_ERROR, INVALID_ARGS, MANAGER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, error)
 from harness.pickers import PickerProgram
@@ -91,13 +91,8 @@ class Pauses(APITest):
         self.assertEqual(answers[0].get_dbus_name(), error("PickerAlreadyActive"))
 
 
-class Muting(APITest):
+class Muting(WithMembers, APITest):
     apps = ("dice", "board")
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_group()
 
     def setUp(self):
         super().setUp()

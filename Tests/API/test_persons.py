@@ -4,7 +4,7 @@
 import shutil
 
 from harness.clients import Client, Identity
-from harness.members import GROUP, Member, make_group
+from harness.members import GROUP, Member, WithMembers
 from harness.mirror import Mirror
 from harness.names import (
     ACCESSORY, ADMIN, ADMIN_PATH, BLUE, BUS_ERROR, GRANT, PINK, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
@@ -15,13 +15,8 @@ from harness.waiting import wait
 from harness.world import APITest
 
 
-class PersonTest(APITest):
+class PersonTest(WithMembers, APITest):
     apps = ("dice", "board")
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_group()
 
     def setUp(self):
         super().setUp()

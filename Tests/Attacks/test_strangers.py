@@ -8,7 +8,7 @@ import dbus
 
 from attack import AS_SOMEBODY_ELSE, INVALID, Attack
 from harness.clients import Client, Identity
-from harness.members import Member, make_group
+from harness.members import Member, WithMembers
 from harness.names import (
     ACCESSORY, GRANT, MANAGER, NAME, OBJECT_MANAGER, PICKER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT,
     error)
@@ -157,12 +157,7 @@ class Strangers(Attack):
         self.assertEqual(self.simulator.bonds, ["pink"])
 
 
-class Members(Attack):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_group()
-
+class Members(WithMembers, Attack):
     def setUp(self):
         super().setUp()
         self.dices = self.grant()

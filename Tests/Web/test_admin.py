@@ -3,7 +3,7 @@
 
 from web import WebTest  # first: it knows where the others are
 
-from harness.members import GROUP, make_group
+from harness.members import GROUP, WithMembers
 from harness.names import ACCESSORY, BLUE, GRANT, MANAGER, PROPERTIES, ROOT, SOMEBODY_ELSE, error
 from harness.radio import accessory, scenario
 from harness.values import item
@@ -177,16 +177,11 @@ class Looking(WebTest):
         page.sees("invalid", "rules.conf, line 3", "Colour", "unknown key")
 
 
-class Member(WebTest):
+class Member(WithMembers, WebTest):
     """A member of the group: shows pickers, and manages the accessories that they set up."""
 
     scenario = scenario(accessory("pink"), accessory("blue", 2, BLUE))
     apps = ("dice", "board")
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_group()
 
     def setUp(self):
         super().setUp()
@@ -241,13 +236,8 @@ class Member(WebTest):
         self.assertEqual(self.dice.accessories, [self.others])
 
 
-class Muting(WebTest):
+class Muting(WithMembers, WebTest):
     """“Don’t ask again”, and “Allow again”."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_group()
 
     def muted(self):
         return [str(each["app"]) for each in self.world.admin.get(ROOT, MANAGER, "MutedApps")]

@@ -29,6 +29,15 @@ def make_group():
     return groups
 
 
+class WithMembers:
+    """Tests on a machine that has the group."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_group()
+
+
 class Member(Identity):
     """A process in the group."""
 
