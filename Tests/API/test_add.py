@@ -183,7 +183,10 @@ class OneProduct(APITest):
     """Two accessories of one product, which have one name."""
 
     advert = {"serviceUUIDs": [PINK], "name": "Dice"}
-    scenario = scenario(accessory("a", 0x1A, advert=advert), accessory("b", 0x2B, advert=advert), accessory("c", 3, BLUE))
+    compares = {"mode": "numericComparison"}
+    scenario = scenario(
+        accessory("a", 0x1A, advert=advert, pairing=compares), accessory("b", 0x2B, advert=advert, pairing=compares),
+        accessory("c", 3, BLUE))
 
     def test_they_are_told_apart_by_their_addresses(self):
         person, app = self.picker(), self.app()
@@ -191,10 +194,12 @@ class OneProduct(APITest):
         wait(lambda: len(person.offers) == 3, what=lambda: f"three offers; there are {person.offers}")
         ends = lambda: sorted((str(each["name"]), str(each.get("addressEnd", ""))) for each in person.offers)
         self.assertEqual(ends(), [("Blue Dice", ""), ("Pink Dice", "02:1A"), ("Pink Dice", "02:2B")])
-        # The picked one keeps it, for the questions about it.
+        # The question about the picked one has it, too.
         person.call(person.path, PICKER, "Pick", "s", next(each["id"] for each in person.offers if each.get("addressEnd") == "02:2B"))
-        app.wait_event("accessoryAdded")
+        person.wait_prompt("confirm-passkey")
         self.assertEqual(ends(), [("Pink Dice", "02:2B")])
+        person.respond(accept=True)
+        app.wait_event("accessoryAdded")
 
 
 class Images(APITest):
