@@ -194,9 +194,10 @@ struct WireValidator {
 
     /// Whether these letters are a signature: complete types, none nested too deep.
     static func isSignature(_ letters: UnsafeRawBufferPointer) -> Bool {
-        // Nearly all are of one letter, which needs no question.
+        // libdbus allocates for each question, and adverts have these types only.
         if letters.count == 1, size(of: letters[0]) > 0 || letters[0] == UInt8(ascii: "s") { return true }
-        return isValid(letters) { dbus_signature_validate($0, nil) }
+        return letters.isEqual(to: "ay") || letters.isEqual(to: "a{qv}") || letters.isEqual(to: "a{sv}")
+            || isValid(letters) { dbus_signature_validate($0, nil) }
     }
 
     // MARK: Names
@@ -207,7 +208,22 @@ struct WireValidator {
         return g_utf8_validate(start.assumingMemoryBound(to: gchar.self), gssize(text.count), nil) != 0
     }
 
-    static func isPath(_ text: UnsafeRawBufferPointer) -> Bool { isValid(text) { dbus_validate_path($0, nil) } }
+    /// Whether it is an object's path: `/`, or elements of ASCII letters, digits and `_`, each behind one `/`. Each
+    /// advert has one.
+    static func isPath(_ text: UnsafeRawBufferPointer) -> Bool {
+        let slash = UInt8(ascii: "/")
+        guard text.first == slash, text.count == 1 || text.last != slash else { return false }
+        var previous: UInt8 = 0
+        for byte in text {
+            switch byte {
+            case slash where previous != slash, UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+                previous = byte
+            default: return false
+            }
+        }
+        return true
+    }
 
     /// An interface's or an error's name.
     static func isInterface(_ text: UnsafeRawBufferPointer) -> Bool { isValid(text) { dbus_validate_interface($0, nil) } }
