@@ -114,16 +114,9 @@ final class AccessChanges {
         completion: @escaping () -> Void = {}
     ) throws(SetupError) {
         let removals = peers.map(bonds.removalIntent)
-        do {
-            try registry.change(steps, adding: removals, finishing: finished, line: line, reason: reason, by: requester) {
-                bonds.written(removals, finished: finished)
-                accepted()
-            }
-        } catch let error as SetupError {
-            throw error
-        } catch {
-            log.error("the store refused a change", metadata: ["error": "\(error)"])
-            throw SetupError(.unknown, "the store refused the change: \(error)")
+        try registry.change(steps, adding: removals, finishing: finished, line: line, reason: reason, by: requester) {
+            bonds.written(removals, finished: finished)
+            accepted()
         }
         onChange?()
         bonds.removeBonds(of: removals, completion: completion)

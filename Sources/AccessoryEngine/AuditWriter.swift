@@ -53,19 +53,17 @@ final class AuditWriter {
     ///
     /// - Parameter commit: writes both, and gives the lines' numbers.
     /// - Returns: the lines to publish.
-    /// - Throws: the error of `commit`; then nothing was recorded.
-    func write(_ lines: [Line], by requester: Requester, commit: ([AuditEntry]) throws -> [Int64]) throws -> [AuditEntry] {
+    /// - Throws: `Unknown` when `commit` fails; nothing was recorded then.
+    func write(
+        _ lines: [Line], by requester: Requester, commit: ([AuditEntry]) throws -> [Int64]
+    ) throws(SetupError) -> [AuditEntry] {
         let new = lines.map { entry($0, by: requester) }
         // Without a trail, lines are in the journal only.
-        guard trail != nil else {
-            _ = try commit([])
-            for entry in new { writeToJournal(entry) }
-            return []
-        }
-        var all = unwritten + new
-        for (index, number) in try commit(all).enumerated() { all[index].id = number }
+        var all = trail == nil ? [] : unwritten + new
+        let numbers = try storing(log) { try commit(all) }
+        for (index, number) in numbers.enumerated() { all[index].id = number }
         for entry in new { writeToJournal(entry) }
-        written()
+        if trail != nil { written() }
         return all
     }
 

@@ -77,7 +77,7 @@ final class BondKeeper {
     ///
     /// - Throws: `Unknown`, when the store does not take it: then it must not happen.
     func persist(_ intent: BondIntent) throws(SetupError) {
-        do { try store.persist(intent) } catch { throw SetupError(.unknown, "the store refused: \(error)") }
+        try storing(log) { try store.persist(intent) }
         // It stands in the place of an older one, whose end must not be its own.
         toDelete.removeAll { $0.peer == intent.peer && $0.purpose == intent.purpose }
         intents.append(intent)

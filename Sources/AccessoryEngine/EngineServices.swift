@@ -38,7 +38,7 @@ struct EngineServices {
             Ledger(accessories: stored.accessories, grants: stored.grants), store, sessions, publisher, audit, clock, log)
         bonds = BondKeeper(stored.intents, radio, store, registry, clock, log)
         access = AccessChanges(registry, bonds, radio, sessions, log)
-        mutedApps = MutedApps(stored.mutedApps, store, publisher, audit, clock, log)
+        mutedApps = MutedApps(stored.mutedApps, store, publisher, audit, clock)
     }
 }
 

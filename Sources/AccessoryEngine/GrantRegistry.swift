@@ -76,11 +76,11 @@ final class GrantRegistry {
     ///   - adding, finishing: intents about bonds that begin and end in the same transaction.
     ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
-    /// - Throws: `SetupError` for a change that is not allowed, else the store's error; nothing has changed then.
+    /// - Throws: for a change that is not allowed, and `Unknown` when the store refuses; nothing has changed then.
     func change(
         _ steps: [Ledger.Step], adding new: [BondIntent] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
-    ) throws {
+    ) throws(SetupError) {
         let before = ledger
         var after = ledger
         after.apply(steps)
@@ -123,11 +123,11 @@ final class GrantRegistry {
         }
     }
 
-    /// - Throws: the store's error.
-    func nextGrantID() throws -> Int64 { try store.nextGrantID() }
+    /// - Throws: `Unknown` when the store refuses.
+    func nextGrantID() throws(SetupError) -> Int64 { try storing(log) { try store.nextGrantID() } }
 
-    /// - Throws: the store's error.
-    func nextAwareDevice() throws -> UInt64 { try store.nextAwareDevice() }
+    /// - Throws: `Unknown` when the store refuses.
+    func nextAwareDevice() throws(SetupError) -> UInt64 { try storing(log) { try store.nextAwareDevice() } }
 
     /// The lines for a step, before it is applied.
     private func lines(for step: Ledger.Step, reason: String) -> [AuditWriter.Line] {

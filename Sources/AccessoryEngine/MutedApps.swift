@@ -3,7 +3,6 @@
 // grants stay, and so do approvals by a rule, which ask no person.
 
 internal import AccessoryModel
-internal import Logging
 
 final class MutedApps {
     private(set) var all: [AppID: MutedApp]
@@ -11,18 +10,15 @@ final class MutedApps {
     private let publisher: EventPublisher
     private let audit: AuditWriter
     private let clock: any EngineClock
-    private let log: Logger
 
     init(
-        _ stored: [MutedApp], _ store: any LedgerStore, _ publisher: EventPublisher, _ audit: AuditWriter, _ clock: any EngineClock,
-        _ log: Logger
+        _ stored: [MutedApp], _ store: any LedgerStore, _ publisher: EventPublisher, _ audit: AuditWriter, _ clock: any EngineClock
     ) {
         all = Dictionary(stored.map { ($0.app, $0) }) { first, _ in first }
         self.store = store
         self.publisher = publisher
         self.audit = audit
         self.clock = clock
-        self.log = log
     }
 
     /// - Throws: `Unknown` when the store refuses.
@@ -43,16 +39,11 @@ final class MutedApps {
     }
 
     private func commit(_ change: StoreChange, _ line: AuditWriter.Line, by requester: Requester) throws(SetupError) {
-        do {
-            let published = try audit.write([line], by: requester) { lines in
-                var change = change
-                change.lines = lines
-                return try store.commit(change)
-            }
-            if !published.isEmpty { publisher.publish(.audited(published)) }
-        } catch {
-            log.error("the store refused a change", metadata: ["error": "\(error)"])
-            throw SetupError(.unknown, "the store refused the change: \(error)")
+        let published = try audit.write([line], by: requester) { lines in
+            var change = change
+            change.lines = lines
+            return try store.commit(change)
         }
+        if !published.isEmpty { publisher.publish(.audited(published)) }
     }
 }

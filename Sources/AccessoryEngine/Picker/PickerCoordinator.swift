@@ -17,8 +17,7 @@ final class PickerCoordinator {
         currentPresenter: { [weak self] in self?.run.flatMap { $0.client == .policy ? nil : $0.client } },
         onChange: { [weak self] in self?.assignPresenter() })
     private var runCount = 0
-    /// Why no person is to be asked by an app just now; set by `PickerQueue`.
-    var pause: (Session, String) -> SetupError? = { _, _ in nil }
+    private(set) var pauses = PickerPauses()
 
     init(_ services: EngineServices) {
         self.services = services
@@ -134,7 +133,7 @@ final class PickerCoordinator {
         let policy = services.registry.policy
         if let refusal = policy.refusal(of: session.app.id) { throw SetupError(.userRestricted, "\(request): \(refusal)") }
         if !isMuted, let program = programs.all.first {
-            if let reason = pause(session, request) { throw reason }
+            if let reason = pauses.reasonToWait(session, request, now: services.clock.uptime) { throw reason }
             return program.client
         }
         if isApproved { return .policy }
@@ -155,7 +154,11 @@ final class PickerCoordinator {
     }
 
     private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
-        let runner = PickerRunner(run, services, programs) { [weak self] in self?.runner = nil }
+        let runner = PickerRunner(run, services, programs) { [weak self] in
+            guard let self else { return }
+            self.runner = nil
+            self.pauses.record(run, now: self.services.clock.uptime)
+        }
         self.runner = runner
         runner.begin(accepted: accepted)
         // Published once it is complete, with its offers and its deadline; a run that has ended by then is not.

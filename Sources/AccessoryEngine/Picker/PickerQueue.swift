@@ -27,33 +27,14 @@ final class PickerQueue {
         var deadline: (any EngineTimer)?
     }
 
-    /// An app of a user.
-    private struct Seat: Hashable {
-        let party: Party
-        let app: AppID
-
-        init(_ session: Session) {
-            (party, app) = (session.party, session.app.id)
-        }
-    }
-
     /// Counts of pickers at the time of the last one; none for never.
     private var shown = 0
     private var shownOfParty: [Party: Int] = [:]
     private var shownOfSeat: [Seat: Int] = [:]
     /// Refusals because of another's picker of apps that do not wait, in monotonic seconds.
     private var claims: [Seat: Double] = [:]
-    /// Pauses of apps whose last pickers persons have cancelled.
-    private var pauses: [Seat: Pause] = [:]
 
-    /// In monotonic seconds.
-    private struct Pause {
-        let begin: Double
-        let length: Double
-        var end: Double { begin + length }
-    }
-
-    /// PickerCoordinator whose apps and users are remembered.
+    /// Pickers whose apps and users are remembered.
     private static let remembered = 256
 
     private let services: EngineServices
@@ -67,7 +48,6 @@ final class PickerQueue {
         self.services = services
         self.pickers = pickers
         services.publisher.listen { [weak self] in self?.react(to: $0) }
-        pickers.pause = { [weak self] in self?.pause(of: Seat($0), $1) }
     }
 
     /// Shows a picker, now or as soon as one can be shown. `answer` is called exactly once.
@@ -137,32 +117,13 @@ final class PickerQueue {
     }
 
     private func mayWait(_ request: Request, for obstacle: SetupError) -> Bool {
-        if obstacle == pause(of: Seat(request.session), request.name) { return true }
+        let pause = pickers.pauses.reasonToWait(request.session, request.name, now: services.clock.uptime)
+        if obstacle == pause { return true }
         switch obstacle.code {
         case .pickerRestricted: return !request.isDue
         case .pickerAlreadyActive: return !request.isDue && pickers.run?.session !== request.session
         default: return false
         }
-    }
-
-    // MARK: Pauses
-
-    /// Why an app has to wait although a picker could be shown: the person has cancelled its last one just now.
-    private func pause(of seat: Seat, _ request: String) -> SetupError? {
-        guard let pause = pauses[seat], services.clock.uptime < pause.end else { return nil }
-        return SetupError(.pickerRestricted, "\(request): the person has just cancelled a picker of the app")
-    }
-
-    private func recordEnd(_ run: PickerRun) {
-        let (seat, now) = (Seat(run.session), services.clock.uptime)
-        pauses = pauses.filter { now - $0.value.begin < Limits.pickerPauseMemory }
-        guard run.machine.isCancelledByPerson, run.client != .policy else {
-            if run.presentation.stage == .done { pauses[seat] = nil }
-            return
-        }
-        let lengths = Limits.pickerPause
-        let length = pauses[seat].map { min(2 * $0.length, lengths.upperBound) } ?? lengths.lowerBound
-        pauses[seat] = Pause(begin: now, length: length)
     }
 
     // MARK: Turns
@@ -206,14 +167,13 @@ final class PickerQueue {
         turn?.cancel()
         turn = nil
         let now = services.clock.uptime
-        let ends = waiting.compactMap { pauses[Seat($0.session)]?.end } + claims.values.map { $0 + Limits.pickerClaim }
+        let ends = waiting.compactMap { pickers.pauses.end(for: Seat($0.session)) } + claims.values.map { $0 + Limits.pickerClaim }
         guard !waiting.isEmpty, let end = ends.filter({ $0 > now }).min() else { return }
         turn = services.clock.after(end - now) { [weak self] in self?.serveWaiting() }
     }
 
     private func react(to event: EngineEvent) {
         if case .pickerOpened(let run) = event { recordShown(run) }
-        if case .pickerClosed(let run) = event { recordEnd(run) }
         guard !waiting.isEmpty else { return }
         switch event {
         case .sessionClosed(let session):

@@ -22,7 +22,7 @@ struct SetupWriter {
     func store(
         _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, by requester: Requester
     ) -> SetupMachine.Event {
-        do {
+        do throws(SetupError) {
             let (steps, accessory) = try change(offer, identity, name, requester.user)
             // The grant and the end of the intent are one transaction: after a power cut there is either both or
             // neither.
@@ -39,12 +39,12 @@ struct SetupWriter {
             return .stored(accessory)
         } catch {
             services.log.error("could not store the grant", metadata: ["error": "\(error)"])
-            return .storeFailed(error as? SetupError ?? SetupError(.unknown, "could not store the grant: \(error)"))
+            return .storeFailed(error)
         }
     }
 
     /// The change that a picked offer makes.
-    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ user: UInt32?) throws -> (
+    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ user: UInt32?) throws(SetupError) -> (
         steps: [Ledger.Step], accessory: AccessoryID
     ) {
         let item = run.item(of: offer)
@@ -79,7 +79,7 @@ struct SetupWriter {
 
     /// Migrates a known accessory, and publishes the result.
     func migrate(_ target: PickerRun.MigrationTarget, by requester: Requester) {
-        do {
+        do throws(SetupError) {
             if target.evidence == .contradicts {
                 throw SetupError(.connectionFailed, "\(target.item.name) does not match the item's descriptor")
             }
@@ -88,7 +88,7 @@ struct SetupWriter {
             report(.success(change.accessory))
         } catch {
             services.log.error("could not migrate an accessory", metadata: ["error": "\(error)"])
-            report(.failure(error as? SetupError ?? SetupError(.unknown, "could not store the grant: \(error)")))
+            report(.failure(error))
         }
     }
 
@@ -107,7 +107,7 @@ struct SetupWriter {
         }
     }
 
-    private func change(of target: PickerRun.MigrationTarget, by user: UInt32?) throws -> (
+    private func change(of target: PickerRun.MigrationTarget, by user: UInt32?) throws(SetupError) -> (
         steps: [Ledger.Step], accessory: AccessoryID
     ) {
         let offer = target.offer

@@ -3,6 +3,7 @@
 
 public import AccessoryCore
 public import AccessoryModel
+internal import Logging
 
 /// Where accessories and grants survive. Calls return once the change is on disk.
 public protocol LedgerStore: AnyObject {
@@ -119,5 +120,15 @@ public struct BondIntent: Hashable, Sendable {
         adapter = peer.adapter
         self.device = device
         self.purpose = purpose
+    }
+}
+
+/// Logs an error of the store, and throws it as the `Unknown` that a requester gets.
+func storing<T>(_ log: Logger, _ body: () throws -> T) throws(SetupError) -> T {
+    do {
+        return try body()
+    } catch {
+        log.error("the store refused a change", metadata: ["error": "\(error)"])
+        throw SetupError(.unknown, "the store refused the change: \(error)")
     }
 }
