@@ -128,6 +128,7 @@ open class CBCentralManager: CBManager, Observable {
     }
 
     deinit {
+        core.streams.end(CBError(.operationCancelled, "the app has released the manager")) { _ in true }
         try? CentralRegistry.perform { [core] in $0.close(core) }
     }
 
@@ -277,6 +278,18 @@ open class CBCentralManager: CBManager, Observable {
 
     // MARK: -
 
+    /// Passes the present state and all later ones on to a stream.
+    ///
+    /// - Parameter body: receives the states, and the end; on the queue, or within this call.
+    /// - Returns: cancels it.
+    package func observeState(_ body: @escaping @Sendable (StreamEvent) -> Void) -> @Sendable () -> Void {
+        let token = core.lock.withLock {
+            body(.state(storedState))
+            return core.streams.add(.state, body)
+        }
+        return { [core] in core.streams.remove(token) }
+    }
+
     private func isPoweredOn(_ call: String) -> Bool {
         guard state == .poweredOn else {
             Misuse.log("\(call) while the manager is not poweredOn")
@@ -310,7 +323,13 @@ open class CBCentralManager: CBManager, Observable {
 
     /// Another state; on the queue.
     func apply(_ state: CBManagerState) {
-        observation.withMutation(of: self, keyPath: \.state) { core.lock.withLock { storedState = state } }
+        let streams = observation.withMutation(of: self, keyPath: \.state) {
+            core.lock.withLock {
+                storedState = state
+                return core.streams.bodies(.state)
+            }
+        }
+        for body in streams { body(.state(state)) }
         if state != .poweredOn, core.lock.withLock({ storedIsScanning }) { setScanning(false) }
         delegate?.centralManagerDidUpdateState(self)
     }

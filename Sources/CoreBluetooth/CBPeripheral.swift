@@ -44,6 +44,7 @@ open class CBPeripheral: CBPeer {
     }
 
     deinit {
+        core.streams.end(CBError(.operationCancelled, "the app has released the peripheral")) { $0.isOf(identifier) }
         guard storedState == .connecting || storedState == .connected else { return }
         Misuse.log("an app must keep a peripheral that it connects: disconnecting \(identifier), which was released")
         core.perform { [identifier] in $0.abandon(identifier) }
@@ -260,6 +261,33 @@ open class CBPeripheral: CBPeer {
         request(call) { body($0, path) }
     }
 
+    /// Subscribes a stream to a characteristic's values.
+    ///
+    /// - Parameter body: receives the values, and the end; on the queue, or within this call.
+    /// - Returns: cancels the subscription; may be called after its end, too.
+    package func observeValues(
+        of characteristic: CBCharacteristic, _ body: @escaping @Sendable (StreamEvent) -> Void
+    ) -> @Sendable () -> Void {
+        let invalid = CBError(.invalidHandle, "the characteristic does not, or no longer, belong to the peripheral")
+        guard let path = characteristic.path else {
+            body(.ended(invalid))
+            return {}
+        }
+        let token = core.streams.add(.characteristic(identifier, path), body)
+        // Checked after adding: a later change ends the stream.
+        if core.isReleased || state != .connected {
+            core.streams.end(token, CBError(.notConnected, "the peripheral is not connected"))
+        } else if lock.withLock({ attributes[path] !== characteristic }) {
+            core.streams.end(token, invalid)
+        } else {
+            ask { $0.setNotifying(path, true, for: token) }
+        }
+        return { [core, identifier] in
+            core.streams.remove(token)
+            core.perform { $0.requests(identifier).streamCancelled(path) }
+        }
+    }
+
     // MARK: Results, on the queue
 
     func attribute<Attribute: CBAttribute>(_ path: ObjectPath) -> Attribute? {
@@ -330,6 +358,8 @@ open class CBPeripheral: CBPeer {
             return gone.sorted { $0.key < $1.key }.map(\.value)
         }
         for attribute in gone { attribute.isGone = true }
+        let subjects = gone.compactMap(\.path).map { StreamObservers.Subject.characteristic(identifier, $0) }
+        core.streams.end(CBError(.invalidHandle, "the characteristic no longer exists")) { subjects.contains($0) }
         let services = gone.compactMap { $0 as? CBService }
         lock.withLock { storedServices?.removeAll { service in services.contains { $0 === service } } }
         return services

@@ -308,47 +308,73 @@ final class AttributeRequests {
 
     // MARK: Notifications
 
-    func setNotifying(_ path: ObjectPath, _ isWanted: Bool) {
+    /// - Parameter stream: the stream that asks; nil for the app.
+    func setNotifying(_ path: ObjectPath, _ isWanted: Bool, for stream: StreamObservers.Token? = nil) {
         enqueue(
             Request(
                 begin: { [self] in
+                    if stream == nil { notifications.wanted(path) }
                     guard isWanted != notifications.isOn(path) else {
-                        publishNotifying(path, isWanted, nil)
+                        publishNotifying(path, isWanted, nil, stream)
                         return finish()
                     }
-                    if isWanted { notifications.starting(path) }
-                    send(path, GattCharacteristic1.interface, isWanted ? "StartNotify" : "StopNotify", []) { [self] in
-                        notifyingAnswered(path, isWanted, $0)
-                        finish()
-                    }
+                    callNotify(path, isWanted, stream)
                 },
                 fail: { [self] error in
                     // Apps stop notifications right before they cancel the connection, which stops them, too.
                     let hasStopped = !isWanted && (error as? CBError)?.code == .operationCancelled
-                    publishNotifying(path, hasStopped ? false : nil, hasStopped ? nil : error)
+                    publishNotifying(path, hasStopped ? false : nil, hasStopped ? nil : error, stream)
                 }))
     }
 
-    private func notifyingAnswered(_ path: ObjectPath, _ isWanted: Bool, _ result: Result<[DBusValue], BusError>) {
-        switch result {
-        case .success where isWanted:
-            publishNotifying(path, true, nil)
-            for value in notifications.started(path) { publish(value, of: path) }
-        case .success:
-            notifications.stopped(path)
-            publishNotifying(path, false, nil)
-        case .failure(let error):
-            if isWanted { notifications.stopped(path) }
-            publishNotifying(path, nil, ErrorTable.attributeError(error))
+    /// A stream was cancelled. The last one turns notifications off, unless the app itself has asked for them.
+    func streamCancelled(_ path: ObjectPath) {
+        enqueue(
+            Request(
+                begin: { [self] in
+                    // By now a new stream may have taken its place.
+                    guard notifications.ofStreams.contains(path), core.streams.bodies(subject(path)).isEmpty else {
+                        return finish()
+                    }
+                    callNotify(path, false, nil)
+                }, fail: { _ in }))
+    }
+
+    private func callNotify(_ path: ObjectPath, _ isWanted: Bool, _ stream: StreamObservers.Token?) {
+        if isWanted { notifications.starting(path, forStream: stream != nil) }
+        send(path, GattCharacteristic1.interface, isWanted ? "StartNotify" : "StopNotify", []) { [self] in
+            notifyingAnswered(path, isWanted, $0, stream)
+            finish()
         }
     }
 
-    private func publishNotifying(_ path: ObjectPath, _ isOn: Bool?, _ error: Failure?) {
-        publish(to: path) { (peripheral, characteristic: CBCharacteristic) in
+    private func notifyingAnswered(
+        _ path: ObjectPath, _ isWanted: Bool, _ result: Result<[DBusValue], BusError>, _ stream: StreamObservers.Token?
+    ) {
+        switch result {
+        case .success where isWanted:
+            publishNotifying(path, true, nil, stream)
+            for value in notifications.started(path) { publish(value, of: path) }
+        case .success:
+            notifications.stopped(path)
+            publishNotifying(path, false, nil, stream)
+        case .failure(let error):
+            if isWanted { notifications.stopped(path) }
+            publishNotifying(path, nil, ErrorTable.attributeError(error), stream)
+        }
+    }
+
+    private func publishNotifying(
+        _ path: ObjectPath, _ isOn: Bool?, _ error: Failure?, _ stream: StreamObservers.Token?
+    ) {
+        publish(to: path) { [subject = subject(path)] (peripheral, characteristic: CBCharacteristic) in
             if let isOn { characteristic.apply(isNotifying: isOn) }
+            peripheral.core.streams.answered(subject, isOn: isOn, error, to: stream)
             peripheral.delegate?.peripheral(peripheral, didUpdateNotificationStateFor: characteristic, error: error)
         }
     }
+
+    private func subject(_ path: ObjectPath) -> StreamObservers.Subject { .characteristic(identifier, path) }
 
     /// BlueZ has signalled a characteristic's value.
     func valueChanged(_ path: ObjectPath, _ value: [UInt8]) {

@@ -14,6 +14,7 @@ final class CentralCore: Sendable {
     let restoreIdentifier: String?
     /// Guards the state of public objects: apps may call them from any thread.
     let lock = NSLock()
+    let streams = StreamObservers()
     /// Serial, with the app's queue as its target, which may be concurrent.
     private let queue: DispatchQueue
     private let manager = ManagerReference()
@@ -63,6 +64,9 @@ final class CentralCore: Sendable {
     func begin(_ manager: CBCentralManager) {
         self.manager.value = manager
     }
+
+    /// Whether the app has released the manager.
+    var isReleased: Bool { manager.value == nil }
 
     // MARK: To the app
 
@@ -130,7 +134,9 @@ final class CentralCore: Sendable {
     private func deliver(_ values: [[UInt8]], of path: ObjectPath, _ peripheral: CBPeripheral) {
         guard let characteristic: CBCharacteristic = peripheral.attribute(path) else { return }
         for value in values where manager.value != nil {
-            characteristic.apply(value: Data(value))
+            let value = Data(value)
+            characteristic.apply(value: value)
+            streams.send(.value(value), to: .characteristic(peripheral.identifier, path))
             peripheral.delegate?.peripheral(peripheral, didUpdateValueFor: characteristic, error: nil)
         }
     }
@@ -175,8 +181,8 @@ private final class Reply<Answer: Sendable>: Sendable {
 /// A manager on its way to the app's queue.
 ///
 /// @unchecked, as managers are not Sendable (Apple's are not either). It is safe because the reference is set once,
-/// before the core is given to another thread, and is then read on the core's serial queue only, which is the app's.
-/// Reading a weak reference while the object is released is safe by itself.
+/// before the core is given to another thread, and the manager is then used on the core's serial queue only, which is
+/// the app's. Reading a weak reference while the object is released is safe by itself.
 private final class ManagerReference: @unchecked Sendable {
     weak var value: CBCentralManager?
 }

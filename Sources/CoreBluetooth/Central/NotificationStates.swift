@@ -13,6 +13,8 @@ struct NotificationStates {
     }
 
     private var states: [ObjectPath: State] = [:]
+    /// Those that streams have turned on, and not the app itself.
+    private(set) var ofStreams: Set<ObjectPath> = []
     /// The last value signalled of the notifying characteristic that is being read.
     private var echo: (path: ObjectPath, value: [UInt8]?)?
 
@@ -23,7 +25,13 @@ struct NotificationStates {
 
     func isOn(_ path: ObjectPath) -> Bool { states[path] != nil }
 
-    mutating func starting(_ path: ObjectPath) { states[path] = .starting([]) }
+    mutating func starting(_ path: ObjectPath, forStream: Bool = false) {
+        states[path] = .starting([])
+        if forStream { ofStreams.insert(path) }
+    }
+
+    /// The app itself asks for notifications, which then outlive the streams.
+    mutating func wanted(_ path: ObjectPath) { ofStreams.remove(path) }
 
     /// - Returns: the values that have come meanwhile.
     mutating func started(_ path: ObjectPath) -> [[UInt8]] {
@@ -32,7 +40,10 @@ struct NotificationStates {
         return values
     }
 
-    mutating func stopped(_ path: ObjectPath) { states[path] = nil }
+    mutating func stopped(_ path: ObjectPath) {
+        states[path] = nil
+        ofStreams.remove(path)
+    }
 
     /// - Returns: whether the app receives the value now.
     mutating func received(_ value: [UInt8], of path: ObjectPath) -> Bool {

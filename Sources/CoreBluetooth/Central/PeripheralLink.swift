@@ -96,6 +96,7 @@ final class PeripheralLink {
         let now = Date().timeIntervalSinceReferenceDate
         core.publish(identifier) { manager, peripheral in
             peripheral.applyDisconnected(isReconnecting: isReconnecting)
+            manager.core.streams.end(error) { $0.isOf(peripheral.identifier) }
             manager.delegate?.centralManager(
                 manager, didDisconnectPeripheral: peripheral, timestamp: now, isReconnecting: isReconnecting,
                 error: error)
