@@ -28,6 +28,7 @@ let package = Package(
         .executable(name: "accessoryctl", targets: ["accessoryctl"]),
         .executable(name: "accessory-sim", targets: ["accessory-sim"]),
         .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
+        .library(name: "AccessoryStreams", targets: ["AccessoryStreams"]),
         .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
         // For files of apps that import these by name; each is a part of AccessorySetupKit.
         .library(name: "NetworkExtension", targets: ["NetworkExtension"]),
@@ -131,6 +132,8 @@ let package = Package(
         .target(
             name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "CoreBluetooth", "DBusKit"],
             swiftSettings: settings),
+        .target(
+            name: "AccessoryStreams", dependencies: ["AccessorySetupKit", "CoreBluetooth"], swiftSettings: settings),
         .target(name: "NetworkExtension", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
         .target(name: "UIKit", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
 
@@ -258,12 +261,14 @@ let package = Package(
             name: "AccessorySetupKitTests",
             dependencies: [
                 "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitApps5", "AccessorySetupKitApps6",
-                "AccessorySetupKitSnippets", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl", "accessorysetupd", "dice",
+                "AccessorySetupKitSnippets", "AccessoryStreams", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl",
+                "accessorysetupd", "dice",
             ], exclude: ["Apps5", "Apps6", "Snippets"], swiftSettings: testSettings),
         .testTarget(
             name: "CoreBluetoothTests",
             dependencies: [
-                "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitSnippets", "BlueZInterfaces", "CoreBluetooth", "DBusKit",
+                "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitSnippets", "AccessoryStreams", "BlueZInterfaces",
+                "CoreBluetooth", "DBusKit",
                 "TestSupport", "accessory-sim",
                 "accessoryctl", "accessorysetupd",
             ], swiftSettings: testSettings),
