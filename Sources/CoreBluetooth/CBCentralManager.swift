@@ -93,11 +93,6 @@ open class CBCentralManager: CBManager, Observable {
     ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are accepted and ignored.
     ///
     /// Source: Apple's documentation of `init(delegate:queue:options:)`.
-    ///
-    /// - Parameters:
-    ///   - delegate: receives all events; not retained.
-    ///   - queue: the queue of the delegate's calls; nil for the main queue.
-    ///   - options: ``CBCentralManagerOptionRestoreIdentifierKey``; others are ignored.
     public init(delegate: (any CBCentralManagerDelegate)?, queue: DispatchQueue?, options: [String: Any]? = nil) {
         core = CentralCore(ViewAddress.current, queue, restoreIdentifier: Self.restoreIdentifier(options))
         super.init(ofRole: .central)
@@ -170,9 +165,6 @@ open class CBCentralManager: CBManager, Observable {
     ///   manager is not ``CBManagerState/poweredOn``.
     ///
     /// Source: Apple's documentation of `retrievePeripherals(withIdentifiers:)`.
-    ///
-    /// - Returns: in the order of `identifiers`. The same object for the same identifier each time. Nothing while the
-    ///   manager is not ``CBManagerState/poweredOn``.
     open func retrievePeripherals(withIdentifiers identifiers: [UUID]) -> [CBPeripheral] {
         guard isPoweredOn("retrievePeripherals") else { return [] }
         let names = core.ask([:]) { $0.names(of: identifiers, $1) }
@@ -205,10 +197,6 @@ open class CBCentralManager: CBManager, Observable {
     ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
     ///
     /// Source: Apple's documentation of `scanForPeripherals(withServices:options:)`.
-    ///
-    /// - Parameters:
-    ///   - serviceUUIDs: only peripherals that advertise one of the services; nil or empty for all.
-    ///   - options: ``CBCentralManagerScanOptionAllowDuplicatesKey``.
     open func scanForPeripherals(withServices serviceUUIDs: [CBUUID]?, options: [String: Any]? = nil) {
         guard isPoweredOn("scanForPeripherals") else { return }
         setScanning(true)
@@ -237,10 +225,6 @@ open class CBCentralManager: CBManager, Observable {
     ///   - options: ``CBConnectPeripheralOptionEnableAutoReconnect`` and ``CBConnectPeripheralOptionStartDelayKey``.
     ///
     /// Source: Apple's documentation of `connect(_:options:)`.
-    ///
-    /// - Parameters:
-    ///   - peripheral: one of this manager's.
-    ///   - options: ``CBConnectPeripheralOptionEnableAutoReconnect`` and ``CBConnectPeripheralOptionStartDelayKey``.
     open func connect(_ peripheral: CBPeripheral, options: [String: Any]? = nil) {
         guard isPoweredOn("connect"), isOwn(peripheral, "connect") else { return }
         if peripheral.state != .connected { peripheral.apply(state: .connecting) }
@@ -265,8 +249,6 @@ open class CBCentralManager: CBManager, Observable {
     /// - Parameter options: which links; nil for none any more.
     ///
     /// Source: Apple's documentation of `registerForConnectionEvents(options:)`.
-    ///
-    /// - Parameter options: which links; nil for none any more.
     open func registerForConnectionEvents(options: [CBConnectionEventMatchingOption: Any]? = nil) {
         let filter = options.map { options in
             CentralClient.ConnectionEventFilter(

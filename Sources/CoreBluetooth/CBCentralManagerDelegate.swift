@@ -34,7 +34,11 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
 
     /// Called on the app's queue when one of the app's accessories was heard.
     ///
-    /// - Parameter RSSI: dBm; 127 when it is not known.
+    /// - Parameters:
+    ///   - central: the manager that scans.
+    ///   - peripheral: the accessory. The app must keep it to connect it.
+    ///   - advertisementData: the contents of the advertisement, under the keys that begin with `CBAdvertisementData`.
+    ///   - RSSI: dBm; 127 when it is not known.
     func centralManager(
         _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
         rssi RSSI: NSNumber)
@@ -47,7 +51,10 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
 
     /// Called on the app's queue when the link is down.
     ///
-    /// - Parameter error: nil when the app wanted it.
+    /// - Parameters:
+    ///   - central: the manager.
+    ///   - peripheral: the accessory.
+    ///   - error: nil when the app wanted it.
     func centralManager(
         _ central: CBCentralManager, didDisconnectPeripheral peripheral: CBPeripheral, error: (any Error)?)
 
@@ -55,7 +62,9 @@ public protocol CBCentralManagerDelegate: NSObjectProtocol {
     /// ``centralManager(_:didDisconnectPeripheral:error:)``.
     ///
     /// - Parameters:
-    ///   - timestamp: when it was lost.
+    ///   - central: the manager.
+    ///   - peripheral: the accessory.
+    ///   - timestamp: when it was lost, in seconds since the beginning of 2001.
     ///   - isReconnecting: whether it is made again without the app (``CBConnectPeripheralOptionEnableAutoReconnect``).
     ///   - error: nil when the app wanted it.
     func centralManager(

@@ -101,8 +101,6 @@ open class CBPeripheral: CBPeer {
     /// - Parameter serviceUUIDs: only these; nil for all.
     ///
     /// Source: Apple's documentation of `discoverServices(_:)`.
-    ///
-    /// - Parameter serviceUUIDs: only these; nil for all.
     open func discoverServices(_ serviceUUIDs: [CBUUID]?) {
         let wanted = serviceUUIDs?.map(\.key)
         request("discoverServices") { $0.discoverServices(wanted) }
@@ -144,15 +142,11 @@ open class CBPeripheral: CBPeer {
     ///
     /// - Parameters:
     ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
+    ///   - characteristic: one that was discovered.
     ///   - type: whether the accessory answers the write. A write without an answer is not confirmed, and may be
     ///     dropped while ``canSendWriteWithoutResponse`` is false.
     ///
     /// Source: Apple's documentation of `writeValue(_:for:type:)`.
-    ///
-    /// - Parameters:
-    ///   - data: at most ``maximumWriteValueLength(for:)`` bytes.
-    ///   - type: with or without a response. Without one, the outcome is unknown, and the write may be dropped while
-    ///     ``canSendWriteWithoutResponse`` is false.
     open func writeValue(_ data: Data, for characteristic: CBCharacteristic, type: CBCharacteristicWriteType) {
         guard type == .withoutResponse else {
             let value = [UInt8](data)

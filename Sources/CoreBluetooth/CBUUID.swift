@@ -49,9 +49,6 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     ///   there may be `0x`, which is no part of the UUID.
     ///
     /// Source: Apple's documentation of `CBUUID.init(string:)`.
-    ///
-    /// - Parameter string: 4, 8 or (with hyphens) 32 hexadecimal digits, in upper or lower case. Before 4 or 8 digits
-    ///   there may be `0x`, which is no part of the UUID.
     public convenience init(string: String) {
         let isPrefixed = string.lowercased().hasPrefix("0x") && [6, 10].contains(string.utf8.count)
         let digits = isPrefixed ? String(string.dropFirst(2)) : string
@@ -68,8 +65,6 @@ open class CBUUID: NSObject, NSCopying, @unchecked Sendable {
     /// - Parameter data: 2, 4 or 16 bytes, most significant first.
     ///
     /// Source: Apple's documentation of `CBUUID.init(data:)`.
-    ///
-    /// - Parameter data: 2, 4 or 16 bytes, most significant first.
     public convenience init(data: Data) {
         var digits = Hex.text(data)
         if data.count == 16 {
