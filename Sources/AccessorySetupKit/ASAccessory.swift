@@ -170,10 +170,10 @@ open class ASDiscoveredAccessory: ASAccessory, @unchecked Sendable {
 
     override var key: String? { identifier.isEmpty ? nil : identifier }
 
-    /// The accessory's advertisement data, under Core Bluetooth's keys: ``CBAdvertisementDataLocalNameKey``,
-    /// ``CBAdvertisementDataServiceUUIDsKey``, ``CBAdvertisementDataServiceDataKey``,
-    /// ``CBAdvertisementDataManufacturerDataKey`` (the company identifier's two bytes, low one first, then the data; of
-    /// several companies the lowest) and ``CBAdvertisementDataTxPowerLevelKey``. Nil when nothing is known.
+    /// The accessory's advertisement data, under Core Bluetooth's keys: `CBAdvertisementDataLocalNameKey`,
+    /// `CBAdvertisementDataServiceUUIDsKey`, `CBAdvertisementDataServiceDataKey`,
+    /// `CBAdvertisementDataManufacturerDataKey` (the company identifier's two bytes, low one first, then the data; of
+    /// several companies the lowest) and `CBAdvertisementDataTxPowerLevelKey`. Nil when nothing is known.
     open var bluetoothAdvertisementData: [AnyHashable: Any]? {
         var data: [AnyHashable: Any] = [:]
         data[CBAdvertisementDataLocalNameKey] = advertisement.localName

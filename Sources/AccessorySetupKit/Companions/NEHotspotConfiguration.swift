@@ -49,6 +49,7 @@ open class NEHotspotConfiguration: NSObject, @unchecked Sendable {
     /// A network with a passphrase: WPA2 or WPA3, whichever it has.
     ///
     /// - Parameters:
+    ///   - ssid: the network's name.
     ///   - passphrase: 8 to 63 bytes, or the 64 hexadecimal digits of a key. It is handed to the Wi-Fi service and kept
     ///     nowhere else.
     ///   - isWEP: WEP is refused with ``NEHotspotConfigurationError/invalidWEPPassphrase``: it protects nothing.
@@ -207,8 +208,10 @@ open class NEHotspotConfigurationManager: NSObject, @unchecked Sendable {
 
     /// Joins a network.
     ///
-    /// - Parameter completionHandler: called once, on the session's queue (or one of the module's own where there is no
-    ///   session), with nil when the machine is on the network, else with an ``NEHotspotConfigurationError``.
+    /// - Parameters:
+    ///   - configuration: the network of an accessory that an active session of the app has.
+    ///   - completionHandler: called once, on the session's queue (or one of the module's own where there is no
+    ///     session), with nil when the machine is on the network, else with an ``NEHotspotConfigurationError``.
     @preconcurrency
     open func apply(_ configuration: NEHotspotConfiguration, completionHandler: (@Sendable ((any Error)?) -> Void)? = nil) {
         let completion = completionHandler ?? { _ in }
