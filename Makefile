@@ -59,7 +59,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
+.PHONY: help deps build release man check-man docc demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
@@ -89,6 +89,7 @@ help:
 	@echo "make deb-arm64                the same for arm64, made here (as root; the first time 1.5 GB are fetched)"
 	@echo "make check-sizes              whether the packages of make deb have grown too large"
 	@echo "make man | check-man          the manual pages, in .build/man | holds them against --help"
+	@echo "make docc                     the reference of the modules for apps, in .build/docc; warnings are errors"
 	@echo "make lint | format            checks | applies the formatting"
 
 deps:
@@ -249,6 +250,9 @@ man: deps
 check-man: man build
 	@Tests/Support/deps-check
 	Tests/Support/check-man-pages .build/man $(BIN)
+
+docc: build
+	Tests/Support/check-docs $(BIN)/Modules .build/docc
 
 install: release man install-files
 

@@ -5,19 +5,19 @@ public import AccessorySetupKit
 public import Dispatch
 
 extension ASAccessorySession {
-    /// Activates the session, and returns its events. The stream ends after ``ASAccessoryEventType/invalidated``.
+    /// Activates the session, and returns its events. The stream ends after `.invalidated`.
     ///
     /// The session belongs to the stream: it stays while the stream does, and is invalidated when the task that
     /// iterates is cancelled, or the stream is released. Keep the stream for as long as the session is needed.
     ///
-    /// A session is activated once, as with ``activate(on:eventHandler:)``. Of a session that is already active,
+    /// A session is activated once, as with `activate(on:eventHandler:)`. Of a session that is already active,
     /// another call returns a stream that ends at once without an event; of a session that is over, a stream of
-    /// ``ASAccessoryEventType/invalidated`` alone, with an error. Neither affects the session.
+    /// `.invalidated` alone, with an error. Neither affects the session.
     ///
     /// - Parameters:
     ///   - queue: where the completion handlers of the session's requests are called.
     ///   - limit: the number of events that may wait for the task. Beyond it, the oldest or the newest are dropped;
-    ///     with `bufferingNewest`, ``ASAccessoryEventType/invalidated`` never is.
+    ///     with `bufferingNewest`, `.invalidated` never is.
     public func events(
         on queue: DispatchQueue = .global(),
         bufferingPolicy limit: AsyncStream<ASAccessoryEvent>.Continuation.BufferingPolicy = .bufferingNewest(256)

@@ -39,6 +39,7 @@ BLOCKS = {
 }
 # By section and command: the place, and the line to type there where the text abridges the command.
 INLINE = {
+    ("In Swift", "make docc"): (SAMPLE, ".ci/run runs it"),
     ("Without hardware", "make lab"): (SAMPLE, "it runs this file's checks"),
     ("Installing without packages", "make uninstall"): (FRESH, "make uninstall PREFIX=/usr DESTDIR=/tmp/stage"),
     ("Installing without packages", "man accessorysetupd"): (GATEWAY,),
