@@ -182,6 +182,7 @@ bench: release
 	$(SWIFT) build $(RELEASE_FLAGS) --product advert-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product gatt-central
+	$(SWIFT) build $(RELEASE_FLAGS) --product readme-app
 	$(SWIFT) build $(RELEASE_FLAGS) --product relay-baseline
 	$(SWIFT) build $(RELEASE_FLAGS) --product scan-baseline
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
