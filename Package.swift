@@ -156,8 +156,11 @@ let package = Package(
             ],
             swiftSettings: settings),
         .target(
-            name: "SimulatorProgram", dependencies: ["DBusKit", "RadioSimulator", "ProgramSupport", log, arguments],
-            swiftSettings: settings),
+            name: "SimulatorProgram",
+            dependencies: [
+                "AccessoryBus", "AccessoryModel", "AdminFiles", "CSystem", "DBusKit", "KeyFiles", "ProgramSupport",
+                "RadioSimulator", "SystemFiles", log, arguments,
+            ], swiftSettings: settings),
         .executableTarget(name: "accessory-sim", dependencies: ["SimulatorProgram", arguments], swiftSettings: settings),
         // The yardstick of `make bench`, in C on purpose.
         .target(name: "BaselineSupport", dependencies: ["CDBus"]),
@@ -167,7 +170,8 @@ let package = Package(
         .executableTarget(name: "relay-baseline"),
         .executableTarget(name: "scan-baseline", dependencies: ["BaselineSupport", "CDBus"]),
         .executableTarget(
-            name: "dice", dependencies: ["AccessorySetupKit", "CoreBluetooth"], exclude: ["Info.plist"], swiftSettings: strict),
+            name: "dice", dependencies: ["AccessorySetupKit", "CoreBluetooth"], exclude: ["Info.plist", "com.example.dice.conf"],
+            swiftSettings: strict),
 
         // The lab's app: without a product, so that it is in no package.
         .executableTarget(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linux system calls that Swift's Glibc module does not show, or not with every version of the C library: sealed
-// memory, process descriptors, a socket's peer, epoll, signals, a terminal's width.
+// memory, process descriptors, child processes, a socket's peer, epoll, signals, a terminal's width.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -39,6 +41,43 @@ static inline int csystem_device(int descriptor, unsigned *major, unsigned *mino
 
 // A descriptor that stands for the process `pid` and for no later one with the same number; -1 on failure.
 static inline int csystem_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+// Starts a program with the environment and these standard files: 0, or errno's number, also of the execution. The
+// program receives `last` once this thread ends. With `apart` it has a session of its own, out of reach of a terminal's
+// signals.
+static inline int csystem_spawn(
+    const char *path, char *const *arguments, const int *files, int apart, int last, int *process) {
+    extern char **environ;
+    int report[2], reason = 0, parent = getpid();
+    if (pipe(report) != 0) return errno;
+    fcntl(report[0], F_SETFD, FD_CLOEXEC);
+    fcntl(report[1], F_SETFD, FD_CLOEXEC);
+    *process = fork();
+    if (*process < 0) reason = errno;
+    if (*process == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        signal(SIGPIPE, SIG_DFL);  // libdbus ignores it
+        if (apart) setsid();
+        prctl(PR_SET_PDEATHSIG, last);
+        if (getppid() != parent) _exit(127);
+        for (int index = 0; index < 3; index++) dup2(files[index], index);
+        execve(path, arguments, environ);
+        reason = errno;
+        _exit(write(report[1], &reason, sizeof reason) < 0 ? 126 : 127);
+    }
+    close(report[1]);
+    if (*process > 0) {
+        while (read(report[0], &reason, sizeof reason) < 0 && errno == EINTR) {}
+        if (reason != 0) waitpid(*process, NULL, 0);
+    }
+    close(report[0]);
+    return reason;
+}
+
+// Makes this process the parent of its descendants whose own parent has ended. (PR_SET_CHILD_SUBREAPER)
+static inline void csystem_adopt_orphans(void) { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 // The process that connected to a Unix socket, as the kernel recorded it then; 0 on success.
 struct csystem_peer { int pid; unsigned uid; unsigned gid; };
