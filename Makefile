@@ -127,7 +127,7 @@ test: build
 	@Tests/Support/deps-web
 	$(FEW_AT_ONCE) $(SWIFT) test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/Field Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
-	PICK="Pink Dice" PATIENCE=4 BIN=$(BIN) Tests/Demo/run
+	PICK="Pink Dice" BIN=$(BIN) Tests/Demo/run
 
 kills: build
 	@Tests/Support/deps-test
