@@ -237,6 +237,7 @@ lint: deps
 	Tests/Support/check-readme
 	Tests/Support/check-reasons
 	Tests/Support/check-security
+	Tests/Support/check-version
 	Tests/Clients/table --check
 
 format: deps
