@@ -86,6 +86,12 @@ class Run(RunTest):
         self.assertEqual(sum(each.startswith("rolled ") for each in rolls), 3)
         self.assertTrue(any(each.startswith("/org/bluez/hci0/dev_") for each in rolls), rolls)
 
+    def test_from_a_package(self):
+        """There the simulator is another name of accessoryctl."""
+        simulator = self.directory / "accessory-sim"
+        simulator.symlink_to(BIN / "accessoryctl")
+        self.expect(0, "dice", "add", simulator="accessory-sim", environment={"PATH": f"{self.directory}:{BIN}:{os.environ['PATH']}"})
+
     def test_a_long_identifier(self):
         identifier = "com.example." + "a" * 200
         manifest = MANIFEST.read_text().replace("com.example.dice\n", f"{identifier}\n").replace("/usr/lib/dice/", f"{MANIFEST.parent}/")
