@@ -64,7 +64,7 @@ final class AppRun {
     /// - Returns: the app's exit status.
     /// - Throws: if a part cannot run, or ends before the app.
     func run(_ scenario: Scenario, manifests: [String], pick: String?) throws -> Int32 {
-        for each in ["apps", "app", "input"] { try SystemFile.makeDirectory("\(directory)/\(each)") }
+        for each in ["apps", "app", "input", "routes"] { try SystemFile.makeDirectory("\(directory)/\(each)") }
         let apps = try manifests.map(declare)
         // The manager of this process expects nothing from the daemon.
         unsetenv("NOTIFY_SOCKET")
@@ -79,8 +79,8 @@ final class AppRun {
             "accessorysetupd",
             [
                 "--bus", bus, "--state-directory", "\(directory)/state", "--apps", "\(directory)/apps", "--policy",
-                "\(directory)/policy", "--config", "/dev/null", "--input-directory", "\(directory)/input", "--view",
-                "\(directory)/view", "--app-sockets", "\(directory)/app",
+                "\(directory)/policy", "--config", "/dev/null", "--input-directory", "\(directory)/input", "--route-directory",
+                "\(directory)/routes", "--view", "\(directory)/view", "--app-sockets", "\(directory)/app",
             ])
         try wait { !manager.version.isEmpty }
         // The path of a socket is short; an identifier may be long.
@@ -273,13 +273,10 @@ final class AppRun {
 
     /// A directory for this user alone.
     private static func makeDirectory() throws -> String {
-        for parent in ["XDG_RUNTIME_DIR", "TMPDIR"].compactMap({ (name: String) in getenv(name).map { String(cString: $0) } }) + [
-            "/tmp"
-        ] {
+        let given = ["XDG_RUNTIME_DIR", "TMPDIR"].compactMap { (name: String) in getenv(name).map { String(cString: $0) } }
+        for parent in given + ["/tmp"] where parent.hasPrefix("/") {
             var path = Array("\(parent)/accessory-sim.XXXXXX".utf8CString)
-            if parent.hasPrefix("/"), mkdtemp(&path) != nil {
-                return String(decoding: path.dropLast().map(UInt8.init), as: UTF8.self)
-            }
+            if let made = mkdtemp(&path) { return String(cString: made) }
         }
         throw SystemFileError("/tmp")
     }
