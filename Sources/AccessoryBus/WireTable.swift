@@ -128,6 +128,8 @@ public struct WireTable<Record: WireRecord>: Sendable {
         /// - Parameters:
         ///   - name: the property's name, or the dictionary's key.
         ///   - path: the field of the Swift value.
+        // Inlined into each row of each table, it would be a fifth of a megabyte in every program.
+        @inline(never)
         public init<Value>(
             _ name: String, _ path: any WritableKeyPath<Record, Value> & Sendable, _ type: WireType<Value>,
             for reader: WireReader = .whoeverSeesIt, _ signal: WireSignal = .whenChanged
@@ -142,6 +144,7 @@ public struct WireTable<Record: WireRecord>: Sendable {
         }
 
         /// A key that may be missing, with a field that is nil then.
+        @inline(never)
         public init<Value>(_ name: String, _ path: any WritableKeyPath<Record, Value?> & Sendable, _ type: WireType<Value>) {
             self.init(
                 name, path,

@@ -38,7 +38,7 @@ enum InterfaceTable {
     }
 
     private static func arguments(_ types: Substring, _ direction: String?) -> String {
-        types.split(separator: ", ").enumerated().map { index, type in
+        types.split { ", ".contains($0) }.enumerated().map { index, type in
             "<arg name=\"\(direction ?? "value")\(index)\" type=\"\(type)\"" + (direction.map { " direction=\"\($0)\"/>" } ?? "/>")
         }.joined()
     }
