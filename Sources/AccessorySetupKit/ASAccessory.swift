@@ -25,7 +25,7 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// Whether the app may use an accessory.
     ///
     /// Source: Apple's documentation of `ASAccessory.AccessoryState`; the raw values are Apple's.
-    public enum AccessoryState: Int, Hashable, Sendable {
+    public enum AccessoryState: Int, Hashable, BitwiseCopyable, Sendable {
         /// The app may not use it (any more).
         case unauthorized = 0
         /// The person picked it; the app has still to call
@@ -38,7 +38,7 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// The names that renaming an accessory changes.
     ///
     /// Source: Apple's documentation of `ASAccessory.RenameOptions`.
-    public struct RenameOptions: OptionSet, Hashable, Sendable {
+    public struct RenameOptions: OptionSet, Hashable, BitwiseCopyable, Sendable {
         /// The bits.
         public let rawValue: UInt
         /// Options from bits.
@@ -50,7 +50,7 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// The capabilities of an accessory.
     ///
     /// Source: Apple's documentation of `ASAccessory.SupportOptions`; the raw values are Apple's.
-    public struct SupportOptions: OptionSet, Hashable, Sendable {
+    public struct SupportOptions: OptionSet, Hashable, BitwiseCopyable, Sendable {
         /// The bits.
         public let rawValue: UInt
         /// Options from bits.

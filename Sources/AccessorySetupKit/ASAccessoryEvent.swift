@@ -8,7 +8,7 @@ public import Foundation
 /// A type that this module does not know (of a newer daemon) arrives as ``unknown``.
 ///
 /// Source: Apple's documentation of `ASAccessoryEventType`; the raw values are Apple's.
-public enum ASAccessoryEventType: Int, Hashable, Sendable {
+public enum ASAccessoryEventType: Int, Hashable, BitwiseCopyable, Sendable {
     /// Something that this version of the module has no name for.
     case unknown = 0
     /// The session is active, and its list of accessories is there.

@@ -22,7 +22,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// How near an accessory must be.
     ///
     /// Source: Apple's documentation of `ASDiscoveryDescriptor.Range`; the raw values are Apple's.
-    public enum Range: Int, Hashable, Sendable {
+    public enum Range: Int, Hashable, BitwiseCopyable, Sendable {
         /// As far as Bluetooth reaches.
         case `default` = 0
         /// Right next to this machine; the daemon judges it by the smoothed signal strength.
@@ -32,7 +32,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
     /// Which side of a Wi-Fi Aware service the accessory is.
     ///
     /// Source: Apple's documentation of `ASDiscoveryDescriptor.WiFiAwareServiceRole`; the raw values are Apple's.
-    public enum WiFiAwareServiceRole: Int, Hashable, Sendable {
+    public enum WiFiAwareServiceRole: Int, Hashable, BitwiseCopyable, Sendable {
         /// It looks for the service.
         case subscriber = 10
         /// It offers the service.
@@ -186,7 +186,7 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
 /// A company of Bluetooth's assigned numbers.
 ///
 /// Source: Apple's documentation of `ASBluetoothCompanyIdentifier`.
-public struct ASBluetoothCompanyIdentifier: RawRepresentable, Hashable, Sendable {
+public struct ASBluetoothCompanyIdentifier: RawRepresentable, Hashable, BitwiseCopyable, Sendable {
     /// The number, 0x0000 to 0xFFFF.
     public let rawValue: UInt16
     /// A company by its number.

@@ -19,7 +19,7 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     /// The kinds of errors. A kind that this module does not know (of a newer daemon) is ``unknown``.
     ///
     /// Source: Apple's documentation of `ASError.Code`; the raw values are Apple's.
-    public enum Code: Int, Hashable, Sendable {
+    public enum Code: Int, Hashable, BitwiseCopyable, Sendable {
         /// Nothing went wrong. Never delivered; a completion handler gets nil instead.
         case success = 0
         /// A failure without a code of its own; the message has the known details.

@@ -15,7 +15,7 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     /// The picker's behaviour around a setup.
     ///
     /// Source: Apple's documentation of `ASPickerDisplayItem.SetupOptions`.
-    public struct SetupOptions: OptionSet, Hashable, Sendable {
+    public struct SetupOptions: OptionSet, Hashable, BitwiseCopyable, Sendable {
         /// The bits.
         public let rawValue: UInt
         /// Options from bits.

@@ -17,7 +17,7 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
     /// How long a picker looks for accessories, in seconds.
     ///
     /// Source: Apple's documentation of `ASPickerDisplaySettings.DiscoveryTimeout`.
-    public struct DiscoveryTimeout: RawRepresentable, Hashable, Sendable {
+    public struct DiscoveryTimeout: RawRepresentable, Hashable, BitwiseCopyable, Sendable {
         /// Seconds, 0.1 to 86,400, or infinity.
         public let rawValue: TimeInterval
         /// A number of seconds.
@@ -39,7 +39,7 @@ open class ASPickerDisplaySettings: NSObject, NSCopying, @unchecked Sendable {
     /// The options that change a picker's behaviour.
     ///
     /// Source: Apple's documentation of `ASPickerDisplaySettings.Options`.
-    public struct Options: OptionSet, Hashable, Sendable {
+    public struct Options: OptionSet, Hashable, BitwiseCopyable, Sendable {
         /// The bits.
         public let rawValue: UInt
         /// Options from bits.

@@ -9,6 +9,18 @@ import TestSupport
 import Testing
 
 @Suite struct ValueTests {
+    /// By compiling: Apple's reference lists these types as `BitwiseCopyable`.
+    @Test func valuesAreCopiedBitByBit() {
+        func size<Value: BitwiseCopyable>(_: Value.Type) -> Int { MemoryLayout<Value>.size }
+        let sizes = [
+            size(ASAccessory.AccessoryState.self), size(ASAccessory.RenameOptions.self), size(ASAccessory.SupportOptions.self),
+            size(ASAccessoryEventType.self), size(ASBluetoothCompanyIdentifier.self), size(ASDiscoveryDescriptor.Range.self),
+            size(ASDiscoveryDescriptor.WiFiAwareServiceRole.self), size(ASError.Code.self),
+            size(ASPickerDisplayItem.SetupOptions.self),
+        ]
+        #expect(sizes.allSatisfy { $0 <= MemoryLayout<Int>.size })
+    }
+
     @Test func rawValuesAreApples() {
         let events: [(ASAccessoryEventType, Int)] = [
             (.unknown, 0), (.activated, 10), (.invalidated, 11), (.migrationComplete, 20), (.accessoryAdded, 30),
