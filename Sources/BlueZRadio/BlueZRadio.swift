@@ -25,7 +25,9 @@ public final class BlueZRadio: Radio {
     }
 
     /// Held weakly; called on the main loop's thread.
-    public weak var observer: (any RadioObserver)?
+    public weak var observer: (any RadioObserver)? {
+        didSet { handOver.observer = observer }
+    }
     private let connection: Connection
     private let log: Logger
     private let options: Options
@@ -36,7 +38,7 @@ public final class BlueZRadio: Radio {
     private lazy var discovery = Discovery(
         on: connection, log: log, onNeedChange: { [weak self] in self?.needChanged($0) },
         onFailure: { [weak self] in self?.observer?.discoveryFailed($0) })
-    private lazy var handOver = HandOver(of: devices, on: connection.loop) { [weak self] in self?.observer?.heard($0) }
+    private lazy var handOver = HandOver(of: devices, on: connection.loop)
     private lazy var objects = ObjectReader(
         on: connection, feed: options.feed, devices: devices, adapters: adapterTable, handOver: handOver, log: log,
         onEvent: { [weak self] in self?.handle($0) })

@@ -73,9 +73,8 @@ final class ObjectReader {
     private var nameWatch: Subscription?
     private var service: Service?
     private lazy var signals = DeviceSignals(
-        on: connection, feed: feedAddress, into: devices, log: log,
+        on: connection, feed: feedAddress, into: devices, handOver, log: log,
         DeviceSignals.Handlers(
-            onRead: { [handOver] in handOver.schedule() },
             onLinkChange: { [weak self] in self?.onEvent(.deviceChanged($0)) },
             onAdded: { [weak self] in self?.added(.devices, $0) },
             onRemoved: { [weak self] in self?.removed(.devices, $0) },

@@ -11,8 +11,6 @@ internal import Logging
 /// Subscribes to bluetoothd's signals about devices; the one owner of the connection that only listens.
 final class DeviceSignals {
     struct Handlers {
-        /// The table may have changed.
-        let onRead: () -> Void
         /// The link with a device has come up or ended.
         let onLinkChange: (BluetoothAddress) -> Void
         /// `InterfacesAdded` and `InterfacesRemoved` over the feed. (org.freedesktop.DBus.ObjectManager)
@@ -27,6 +25,7 @@ final class DeviceSignals {
     private let address: Connection.Address?
     private let connection: Connection
     private let devices: DeviceTable
+    private let handOver: HandOver
     private let log: Logger
     private let handlers: Handlers
     /// bluetoothd's unique name, while listening.
@@ -36,11 +35,13 @@ final class DeviceSignals {
     private let reopening: Retry
 
     init(
-        on connection: Connection, feed address: Connection.Address?, into devices: DeviceTable, log: Logger, _ handlers: Handlers
+        on connection: Connection, feed address: Connection.Address?, into devices: DeviceTable, _ handOver: HandOver, log: Logger,
+        _ handlers: Handlers
     ) {
         self.connection = connection
         self.address = address
         self.devices = devices
+        self.handOver = handOver
         self.log = log
         self.handlers = handlers
         reopening = Retry(2...512, connection.loop.once)
@@ -85,7 +86,7 @@ final class DeviceSignals {
                     if let device = devices.device(of: source), devices.update(device, &arguments) {
                         handlers.onLinkChange(device.advertisement.address)
                     }
-                }, onRead: handlers.onRead, onFailure: { [weak self] in self?.failed($0) })
+                }, onRead: handOver.schedule, onFailure: { [weak self] in self?.failed($0) })
             for (member, handler) in [("InterfacesAdded", handlers.onAdded), ("InterfacesRemoved", handlers.onRemoved)] {
                 feed.subscribe(
                     sender: owner, path: BlueZ.root, interface: Bus.objectManager, member: member, handler: handler)
@@ -118,6 +119,6 @@ final class DeviceSignals {
         message.withArguments { arguments in
             if devices.update(device, &arguments) { handlers.onLinkChange(device.advertisement.address) }
         }
-        handlers.onRead()
+        handOver.schedule()
     }
 }

@@ -8,24 +8,23 @@ internal import DBusKit
 final class HandOver {
     private let devices: DeviceTable
     private let loop: MainLoop
-    private let heard: ([HeardDevice]) -> Void
+    /// Receives the devices.
+    weak var observer: (any RadioObserver)?
     private let timer: Timers<Bool>
     /// Whether a search runs.
     private(set) var isRunning = false
     private lazy var contentPacer = Pacer(loop, interval: .milliseconds(50)) { [weak self] in self?.handContent() }
     private lazy var strengthPacer = Pacer(loop, interval: .milliseconds(450), patience: .milliseconds(100)) { [weak self] in
         guard let self else { return }
-        hand(devices.drainStrengths(now: loop.now))
+        observer?.heard(devices.drainStrengths(now: loop.now))
     }
 
     /// The time in which a search hears a device that has a signal strength, as a rule.
     private static let strengthTimeout = Duration.seconds(2)
 
-    /// - Parameter heard: receives the devices, at least one at a time.
-    init(of devices: DeviceTable, on loop: MainLoop, heard: @escaping ([HeardDevice]) -> Void) {
+    init(of devices: DeviceTable, on loop: MainLoop) {
         self.devices = devices
         self.loop = loop
-        self.heard = heard
         timer = Timers(on: loop)
     }
 
@@ -57,11 +56,7 @@ final class HandOver {
         if devices.hasNewStrengths { strengthPacer.request() }
     }
 
-    func handContent() { hand(devices.drainContent(now: loop.now)) }
-
-    private func hand(_ changes: [HeardDevice]) {
-        if !changes.isEmpty { heard(changes) }
-    }
+    func handContent() { observer?.heard(devices.drainContent(now: loop.now)) }
 }
 
 /// Keeps something from happening too often: the first request is served at once, those that follow together when the
