@@ -5,6 +5,7 @@ internal import AccessoryCore
 internal import AccessoryModel
 
 struct OfferList {
+    let request: PickerRun.Request
     let app: AppID
     let items: [DisplayItem]
     /// Only accessories that the app has chosen are offered.
@@ -18,6 +19,7 @@ struct OfferList {
 
     /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
+        if case .authorization(let id) = request { return upgrades(of: id) }
         var devices = inRange.devices.values.filter { $0.item != nil && isShown($0.identifier) }
         if devices.count > Limits.offersShown {
             // Offers are costly to make by the thousand: only those that may be shown are made.
@@ -160,7 +162,7 @@ struct OfferList {
 
     /// The offers for an accessory that gets a new descriptor: at once where nothing must be found first, else as soon
     /// as it is in range.
-    func upgrades(of id: AccessoryID) -> [Offer] {
+    private func upgrades(of id: AccessoryID) -> [Offer] {
         guard let granted = ledger.granted(id, to: app), let item = items.first else { return [] }
         let (accessory, terms) = (granted.accessory, granted.grant.terms)
         let descriptor = item.descriptor

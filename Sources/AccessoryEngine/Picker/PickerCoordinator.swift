@@ -33,7 +33,7 @@ final class PickerCoordinator {
         let presenter = programs[former]
         guard let next = programs.all.first else { return runner.feed(.pickerGone) }
         guard presenter == nil || presenter?.isStandby == true && !next.isStandby else { return }
-        runner.run.assign(to: next.client)
+        runner.run.client = next.client
         services.log.info("picker taken over", metadata: ["picker": "\(runner.run.id)", "client": "\(next.client)"])
         services.publisher.publish(.pickerAssigned(runner.run, from: former, to: next.client))
     }

@@ -67,11 +67,11 @@ public final class PickerRun {
     /// The app's settings; their defaults where it had no say.
     public let settings: PickerSettings
     /// The picker program that shows it.
-    public private(set) var client: ClientID
+    public internal(set) var client: ClientID
     /// How far the run is.
-    public private(set) var machine: SetupMachine
+    public internal(set) var machine: SetupMachine
     /// Seconds since 1970; nil when discovery is unbounded or its time does not run.
-    public private(set) var deadline: Double?
+    public internal(set) var deadline: Double?
 
     private(set) var migrations: [MigrationTarget]
     /// Why other known accessories, which the app has listed too, cannot be taken over.
@@ -156,28 +156,13 @@ public final class PickerRun {
         return names
     }
 
-    /// Feeds an event to the machine.
-    ///
-    /// - Throws: why the event is refused; nothing has changed then.
-    func handle(_ event: SetupMachine.Event) throws(SetupMachine.Refusal) -> [SetupMachine.Effect] { try machine.handle(event) }
-
-    /// Another picker program shows it from now on.
-    func assign(to client: ClientID) { self.client = client }
-
-    func setDeadline(_ deadline: Double?) { self.deadline = deadline }
-
     // MARK: Offers
 
-    private func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
+    func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
         OfferList(
-            app: session.app.id, items: items, isFiltered: settings.options.contains(.filterDiscoveryResults), inRange: inRange,
+            request: request, app: session.app.id, items: items, isFiltered: settings.options.contains(.filterDiscoveryResults),
+            inRange: inRange,
             disclosure: disclosure.value, ledger: ledger, policy: policy)
-    }
-
-    /// The offers at this moment.
-    func offers(_ ledger: Ledger, _ policy: AccessPolicy) -> [Offer] {
-        let list = list(ledger, policy)
-        return if case .authorization(let id) = request { list.upgrades(of: id) } else { list.offers() }
     }
 
     /// The advert and the network of an offered accessory.
@@ -215,8 +200,7 @@ public final class PickerRun {
 
     /// Matches that were not disclosed to the app yet, except for accessories that it has.
     func discoveries(_ ledger: Ledger, _ policy: AccessPolicy) -> [DiscoveredAccessory] {
-        let list = list(ledger, policy)
-        return disclosure.value.next(list.discovery)
+        disclosure.value.next(list(ledger, policy).discovery)
     }
 
     /// Shows accessories that the app has looked at.

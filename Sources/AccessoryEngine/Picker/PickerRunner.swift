@@ -152,7 +152,7 @@ final class PickerRunner {
     func refreshOffers() {
         guard run.machine.needsScan else { return }
         if run.hasUndisclosed { search.discloseSoon { [weak self] in self?.publishDiscoveries() } }
-        let offers = run.offers(services.registry.ledger, services.registry.policy)
+        let offers = run.list(services.registry.ledger, services.registry.policy).offers()
         switch run.machine.state {
         case .discovering(let discovery) where discovery.offers == offers: return
         case .pairing(let pairing) where pairing.offers == offers: return
@@ -172,25 +172,25 @@ final class PickerRunner {
 
     // MARK: The machine
 
-    func feed(_ event: SetupMachine.Event) { queue.add(event, handle: handle) }
-
-    private func handle(_ event: SetupMachine.Event) {
-        let before = run.presentation
-        do {
-            let effects = try run.handle(event)
-            if run.presentation.stage != before.stage {
-                services.log.info(
-                    "picker \(before.stage.rawValue) → \(run.presentation.stage.rawValue)",
-                    metadata: ["picker": "\(run.id)", "reason": "\(event.reason)"])
+    func feed(_ event: SetupMachine.Event) {
+        queue.add(event) { event in
+            let before = run.presentation
+            do {
+                let effects = try run.machine.handle(event)
+                if run.presentation.stage != before.stage {
+                    services.log.info(
+                        "picker \(before.stage.rawValue) → \(run.presentation.stage.rawValue)",
+                        metadata: ["picker": "\(run.id)", "reason": "\(event.reason)"])
+                }
+                // First the stage, then the app's event about it.
+                if run.presentation != before { services.publisher.publish(.pickerChanged(run, from: before)) }
+                recordOffers()
+                for effect in effects { perform(effect) }
+                if run.client == .policy, run.presentation != before { answerByPolicy() }
+            } catch {
+                services.log.debug(
+                    "event refused", metadata: ["picker": "\(run.id)", "event": "\(event.reason)", "why": "\(error)"])
             }
-            // First the stage, then the app's event about it.
-            if run.presentation != before { services.publisher.publish(.pickerChanged(run, from: before)) }
-            recordOffers()
-            for effect in effects { perform(effect) }
-            if run.client == .policy, run.presentation != before { answerByPolicy() }
-        } catch {
-            services.log.debug(
-                "event refused", metadata: ["picker": "\(run.id)", "event": "\(event.reason)", "why": "\(error)"])
         }
     }
 
@@ -228,7 +228,7 @@ final class PickerRunner {
         case .stopScan: search.stop()
         case .startDeadline: startDeadline()
         case .stopDeadline:
-            run.setDeadline(nil)
+            run.deadline = nil
             deadlineTimer?.cancel()
             services.publisher.publish(.pickerDeadlineChanged(run))
         case .pair(let offer): pair(offer)
@@ -258,7 +258,7 @@ final class PickerRunner {
 
     private func startDeadline() {
         guard let seconds = run.settings.discoveryTimeout else { return }
-        run.setDeadline(services.clock.wallTime + seconds)
+        run.deadline = services.clock.wallTime + seconds
         services.publisher.publish(.pickerDeadlineChanged(run))
         deadlineTimer = services.clock.after(seconds) { [weak self] in self?.feed(.deadline) }
     }
