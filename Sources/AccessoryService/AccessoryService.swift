@@ -231,7 +231,7 @@ extension AccessoryService {
         case .sessionClosed(let session): exportedSessions.close(session, self)
         case .event(let event, let session): exportedSessions.emit(event, in: session, self)
         case .pickerOpened(let run): exportedPicker.open(run, self)
-        case .pickerChanged, .pickerDeadlineChanged: exportedPicker.publish()
+        case .pickerChanged, .pickerDeadlineChanged: exportedPicker.object?.publish()
         case .pickerAssigned(_, let former, let client): exportedPicker.assign(from: former, to: client, self)
         case .pickerClosed(let run): exportedPicker.close(run, self)
         case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)

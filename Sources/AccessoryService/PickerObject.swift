@@ -125,33 +125,29 @@ final class PickerObject: ServiceObject {
     ///
     /// - Parameter announce: called between the change and its signal.
     func publish(announce: () -> Void = {}) {
-        guard !isClosed else { return }
         let old = published
         published = current()
         announce()
-        let names = PickerProperties.table.changes(from: old, to: published)
-        if names == ["Offers"] { sendOffers() } else { send(names) }
+        send(PickerProperties.table.changes(from: old, to: published))
     }
 
-    /// Sends the offers, and the next ones only when these were read: a picker that does not read would otherwise fill
-    /// the bus.
-    private func sendOffers() {
+    /// Sends offers, when they change alone, only after the ones before were read: a picker that does not read would
+    /// otherwise fill the bus.
+    private func send(_ names: [String]) {
         guard !isClosed else { return }
-        guard receipt?.isPending != true else {
+        let isStream = names == ["Offers"]
+        guard !isStream || receipt?.isPending != true else {
             isBehind = true
             return
         }
-        send(["Offers"])
+        service.server.propertiesChanged(self, AccessoryBus.picker, names, to: service.audience(with: run.client))
+        guard isStream else { return }
         // Any answer will do, also an error: it shows that the earlier messages were read.
         receipt = service.connection.call(.pickerPing, of: run.client.rawValue, at: "/") { [weak self] _ in
             guard let self, self.isBehind else { return }
             self.isBehind = false
-            self.service.connection.loop.soon { [weak self] in self?.sendOffers() }
+            self.service.connection.loop.soon { [weak self] in self?.send(["Offers"]) }
         }
-    }
-
-    private func send(_ names: [String]) {
-        service.server.propertiesChanged(self, AccessoryBus.picker, names, to: service.audience(with: run.client))
     }
 
     func close() {
@@ -162,7 +158,7 @@ final class PickerObject: ServiceObject {
 
 /// The picker on the bus, if one runs, and the names that its offers are compared with.
 final class ExportedPicker {
-    private var object: PickerObject?
+    private(set) var object: PickerObject?
     /// Accessories' names, to be compared with offers.
     private var lookAlikes = LookAlikes()
 
@@ -180,8 +176,6 @@ final class ExportedPicker {
         self.object = object
         service.server.export(object, to: service.audience(with: run.client))
     }
-
-    func publish() { object?.publish() }
 
     func assign(from former: ClientID, to client: ClientID, _ service: AccessoryService) {
         guard let object else { return }
