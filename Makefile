@@ -238,6 +238,7 @@ lint: deps
 	Tests/Support/check-reasons
 	Tests/Support/check-security
 	Tests/Support/check-version
+	Tests/Support/check-walk
 	Tests/Clients/table --check
 
 format: deps
