@@ -40,7 +40,7 @@ private final class Thing: ExportedObject {
             guard let new = value.integerValue, new < 10 else { throw .invalidArguments("Level: too high") }
             level = UInt32(new)
         }
-        interface.restrict(["Hidden", "Secret"]) { _ in .hidden }
+        interface.restrict(["Hidden", "Secret"]) { _, _ in .hidden }
         interfaces = [interface]
     }
 

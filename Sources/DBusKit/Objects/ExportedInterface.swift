@@ -65,8 +65,10 @@ public struct ExportedInterface {
     }
 
     /// Restricts these members; the others are for every caller that sees the object.
-    public mutating func restrict(_ members: Set<String>, _ access: @escaping (_ caller: String) -> Permission) {
-        add(rule: members) { _, caller in access(caller) }
+    public mutating func restrict(
+        _ members: Set<String>, _ access: @escaping (_ object: any ExportedObject, _ caller: String) -> Permission
+    ) {
+        rules.append(Rule(members: members, access: access))
     }
 
     fileprivate mutating func add(
@@ -94,10 +96,6 @@ public struct ExportedInterface {
     ) {
         precondition(description.property(name)?.isWritable == true, "\(description.name).\(name) is not writable")
         setters[name] = Setter(handler: handler)
-    }
-
-    fileprivate mutating func add(rule members: Set<String>, _ access: @escaping (any ExportedObject, String) -> Permission) {
-        rules.append(Rule(members: members, access: access))
     }
 
     /// A member of the XML that nothing answers is a programming error, found where the object is exported.
@@ -200,14 +198,6 @@ public struct MemberTable<Object: ExportedObject> {
         restrict(name, rule)
     }
 
-    /// Reads a property; nil means that the object has no value for it now.
-    public mutating func property(
-        _ name: String, for rule: AccessRule<Object>, _ getter: @escaping (Object, _ caller: String) -> DBusValue?
-    ) {
-        interface.add(properties: [name]) { object, caller in { _ in getter(Self.object(object), caller) } }
-        restrict(name, rule)
-    }
-
     /// Reads properties that belong to one value, which is made once for a caller that asks for several.
     ///
     /// - Parameter reader: gives a property by its name; nil means that the object has no value for it now.
@@ -230,7 +220,7 @@ public struct MemberTable<Object: ExportedObject> {
         var interface = interface
         for (rule, names) in members.values {
             guard let access = rule.access else { continue }
-            interface.add(rule: names) { access(Self.object($0), $1) }
+            interface.restrict(names) { access(Self.object($0), $1) }
         }
         interface.checkCompleteness()
         interface.isComplete = true

@@ -25,8 +25,6 @@ public struct InterfaceDescription: Sendable, Hashable {
 
         /// The signature that a call's body must have; empty for none.
         public var inputSignature: String { inputs.map(\.type.rawValue).joined() }
-        /// The signature of the answer's body; empty for none.
-        public var outputSignature: String { outputs.map(\.type.rawValue).joined() }
     }
 
     /// A signal.

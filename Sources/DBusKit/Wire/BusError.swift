@@ -40,8 +40,6 @@ internal import CDBus
     public static func limitsExceeded(_ message: String) -> BusError { standard("LimitsExceeded", message) }
     /// `org.freedesktop.DBus.Error.Disconnected`: the bus has gone, or was never there.
     public static func disconnected(_ message: String) -> BusError { standard("Disconnected", message) }
-    /// `org.freedesktop.DBus.Error.Cancelled`: the caller no longer waits for the answer.
-    public static func cancelled() -> BusError { standard("Cancelled", "the call was cancelled") }
 
     /// For a peer that has not agreed to descriptors, in place of an answer with some.
     static let noDescriptors = standard(

@@ -47,7 +47,7 @@ public final class Message {
     /// A method call without its object, of which `copy(to:)` makes calls: their common part is checked and written
     /// once. Throws as `call` does.
     static func question(
-        to destination: String, interface: String, member: String, _ arguments: [DBusValue] = []
+        to destination: String, interface: String, member: String, _ arguments: [DBusValue]
     ) throws(BusError) -> Message {
         try check(destination, interface, member)
         guard let raw = dbus_message_new(1) else { throw .failed("out of memory") }

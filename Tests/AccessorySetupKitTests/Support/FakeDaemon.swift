@@ -131,7 +131,7 @@ private final class FakeService {
         var interface = try interface(AccessoryBus.session)
         interface.property("Accessories") { _ in .objectPaths(accessories) }
         for method in interface.description.methods {
-            let hasPicker = method.outputSignature == "o"
+            let hasPicker = method.outputs.map(\.type) == ["o"]
             interface.method(method.name) { [unowned self] call throws(BusError) in
                 answer(call, otherwise: hasPicker ? [.objectPath(FakeDaemon.picker)] : [])
                 if method.name == "Activate" {
