@@ -389,7 +389,7 @@ extension BlueZView: RadioFeedObserver {
         clientNeedsChanged()
     }
 
-    func adapterChanged(_ path: ObjectPath) {
+    func adapterChanged() {
         for client in clients.values { client.updateScope() }
     }
 

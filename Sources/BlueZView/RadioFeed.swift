@@ -11,7 +11,7 @@ protocol RadioFeedObserver: AnyObject {
     /// The service has an owner, and its objects are known (each owner has a new alias), or it has none.
     func serviceChanged()
     /// An adapter has come, has gone, or has other properties.
-    func adapterChanged(_ path: ObjectPath)
+    func adapterChanged()
     /// `InterfacesAdded`, as it came.
     func objectsAdded(_ path: ObjectPath, _ interfaces: [String: DBusValue])
     /// `InterfacesRemoved`, as it came.
@@ -250,7 +250,7 @@ final class RadioFeed {
         let (path, interfaces) = (added.path, added.interfaces.dictionary)
         let hadAdapter = adapters[path] != nil
         track(path, interfaces)
-        if !hadAdapter, adapters[path] != nil { observer?.adapterChanged(path) }
+        if !hadAdapter, adapters[path] != nil { observer?.adapterChanged() }
         observer?.objectsAdded(path, interfaces)
     }
 
@@ -259,7 +259,7 @@ final class RadioFeed {
         if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
         if names.contains(Device1.interface) { observer?.linkHeard(.deviceRemoved(path)) }
         observer?.objectsRemoved(path, names)
-        if names.contains(Adapter1.interface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged(path) }
+        if names.contains(Adapter1.interface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged() }
     }
 
     private func adapterPropertiesChanged(_ message: Message) {
@@ -268,7 +268,7 @@ final class RadioFeed {
         }
         adapters[path]?.merge(changed) { _, new in new }
         for name in invalidated { adapters[path]?[name] = nil }
-        observer?.adapterChanged(path)
+        observer?.adapterChanged()
     }
 
     // MARK: Links

@@ -71,9 +71,6 @@ struct Scope: Hashable, Sendable {
         return devices.keys.first { path.isBelow($0) }
     }
 
-    /// Whether an object exists for the app. (Paths above the adapters have children, and no interfaces of BlueZ.)
-    func shows(_ path: ObjectPath) -> Bool { adapters.contains(path) || device(of: path) != nil }
-
     /// Whether a client with this match rule may be waiting for signals of org.bluez.
     static func mayBeFor(_ rule: MatchRule, alias: String?) -> Bool {
         rule.mayAskForSignals(
