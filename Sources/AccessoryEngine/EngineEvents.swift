@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every change leaves the engine as an event, in order, to all listeners.
 
-public import AccessoryCore
 public import AccessoryModel
 
 /// Something that has changed.
@@ -34,10 +33,10 @@ public enum EngineEvent {
     case event(SessionEvent, in: Session)
 
     case pickerOpened(PickerRun)
-    case pickerChanged(PickerRun, from: PickerPresentation)
-    case pickerDeadlineChanged(PickerRun)
+    case pickerChanged(PickerRun)
+    case pickerDeadlineChanged
     /// A picker program has become the one that shows the picker.
-    case pickerAssigned(PickerRun, from: ClientID, to: ClientID)
+    case pickerAssigned(from: ClientID, to: ClientID)
     case pickerClosed(PickerRun)
 
     /// The machine has joined an accessory's network, or left it.

@@ -232,7 +232,7 @@ extension AccessoryService {
         case .event(let event, let session): exportedSessions.emit(event, in: session, self)
         case .pickerOpened(let run): exportedPicker.open(run, self)
         case .pickerChanged, .pickerDeadlineChanged: exportedPicker.object?.publish()
-        case .pickerAssigned(_, let former, let client): exportedPicker.assign(from: former, to: client, self)
+        case .pickerAssigned(let former, let client): exportedPicker.assign(from: former, to: client, self)
         case .pickerClosed(let run): exportedPicker.close(run, self)
         case .networkUseChanged(let accessory, let ssid): networkUseChanged(of: accessory, ssid)
         case .accessoryAppeared(let accessory): accessoryAppeared(accessory)

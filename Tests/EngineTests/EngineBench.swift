@@ -207,7 +207,7 @@ final class Witness {
         case .accessoryDisappeared: comings.append("disappeared")
         case .audited(let lines): comings += lines.filter { [.granted, .revoked].contains($0.event) }.map(\.event.rawValue)
         case .pickerOpened: openPickers += 1
-        case .pickerChanged(let picker, _): offers.append(picker.presentation.offers.map(\.name))
+        case .pickerChanged(let picker): offers.append(picker.presentation.offers.map(\.name))
         case .pickerClosed: openPickers -= 1
         default: break
         }

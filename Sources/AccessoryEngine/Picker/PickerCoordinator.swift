@@ -35,7 +35,7 @@ final class PickerCoordinator {
         guard presenter == nil || presenter?.isStandby == true && !next.isStandby else { return }
         runner.run.client = next.client
         services.log.info("picker taken over", metadata: ["picker": "\(runner.run.id)", "client": "\(next.client)"])
-        services.publisher.publish(.pickerAssigned(runner.run, from: former, to: next.client))
+        services.publisher.publish(.pickerAssigned(from: former, to: next.client))
     }
 
     // MARK: Requests of apps

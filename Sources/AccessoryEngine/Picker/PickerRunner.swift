@@ -183,7 +183,7 @@ final class PickerRunner {
                         metadata: ["picker": "\(run.id)", "reason": "\(event.reason)"])
                 }
                 // First the stage, then the app's event about it.
-                if run.presentation != before { services.publisher.publish(.pickerChanged(run, from: before)) }
+                if run.presentation != before { services.publisher.publish(.pickerChanged(run)) }
                 recordOffers()
                 for effect in effects { perform(effect) }
                 if run.client == .policy, run.presentation != before { answerByPolicy() }
@@ -230,7 +230,7 @@ final class PickerRunner {
         case .stopDeadline:
             run.deadline = nil
             deadlineTimer?.cancel()
-            services.publisher.publish(.pickerDeadlineChanged(run))
+            services.publisher.publish(.pickerDeadlineChanged)
         case .pair(let offer): pair(offer)
         case .answer(let answer): services.radio.answer(answer)
         case .cancelPairing: cancelPairing()
@@ -259,7 +259,7 @@ final class PickerRunner {
     private func startDeadline() {
         guard let seconds = run.settings.discoveryTimeout else { return }
         run.deadline = services.clock.wallTime + seconds
-        services.publisher.publish(.pickerDeadlineChanged(run))
+        services.publisher.publish(.pickerDeadlineChanged)
         deadlineTimer = services.clock.after(seconds) { [weak self] in self?.feed(.deadline) }
     }
 

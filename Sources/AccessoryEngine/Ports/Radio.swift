@@ -98,7 +98,7 @@ extension Radio {
 
 extension [RadioBond] {
     /// The same among bonds that were read before.
-    func bond(with peer: BluetoothPeer, byValue: Bool = false) -> RadioBond? {
+    func bond(with peer: BluetoothPeer, byValue: Bool) -> RadioBond? {
         first {
             peer.shares($0.adapter) && (byValue ? $0.address.value == peer.address.value : $0.address == peer.address)
         }
