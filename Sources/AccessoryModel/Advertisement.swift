@@ -52,9 +52,6 @@ public struct Advertisement: Hashable, Sendable {
 
     /// Whether there is no name, service or data.
     public var saysNothing: Bool { localName == nil && serviceUUIDs.isEmpty && serviceData.isEmpty && manufacturerData.isEmpty }
-
-    /// The address, on the adapter that has the object.
-    public var peer: BluetoothPeer { BluetoothPeer(address, adapter: adapter) }
 }
 
 /// An accessory as the radios know it: its advert, its network, or both.

@@ -463,7 +463,7 @@ private func accessory(_ more: String = "", address: String = "C0:00:00:00:00:01
         let token = stage.radio.discover()
         stage.wait { !stage.witness.heard.isEmpty }
         let device = try #require(stage.witness.heard.values.first)
-        stage.radio.setAlias(device.peer, "Kitchen")
+        stage.radio.setAlias(BluetoothPeer(device.address, adapter: device.adapter), "Kitchen")
         stage.wait {
             let alias = try? stage.control.callAndWait(
                 "org.bluez", ObjectPath(device.device.rawValue)!, Bus.properties, "Get",
