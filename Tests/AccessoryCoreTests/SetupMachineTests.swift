@@ -440,3 +440,8 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(mixed[4] == [.emit(.pickerDidDismiss(nil)), .end])
     }
 }
+
+extension SetupMachine {
+    /// Whether the run is over: every further event is refused.
+    fileprivate var isFinished: Bool { if case .finished = state { true } else { false } }
+}

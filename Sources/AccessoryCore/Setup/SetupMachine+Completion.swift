@@ -184,7 +184,7 @@ extension SetupMachine {
 
     // MARK: Migration
 
-    mutating func informing(_ offers: [Offer], _ event: Event) throws(Refusal) -> [Effect] {
+    mutating func informing(_ event: Event) throws(Refusal) -> [Effect] {
         switch event {
         case .answered(.accept):
             state = .migrating(.done)

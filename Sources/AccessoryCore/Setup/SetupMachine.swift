@@ -250,9 +250,6 @@ public struct SetupMachine: Hashable, Sendable {
         self.purpose = purpose
     }
 
-    /// Whether the run is over: every further event is refused.
-    public var isFinished: Bool { if case .finished = state { true } else { false } }
-
     /// Whether the run is over because the person cancelled it, or closed the picker.
     public var isCancelledByPerson: Bool {
         guard case .finished(.ended(let error)) = state else { return false }
@@ -320,7 +317,7 @@ public struct SetupMachine: Hashable, Sendable {
         case .consenting(let authorization, let bridges): try consenting(authorization, bridges, event)
         case .bridging(let authorization): try bridging(authorization, event)
         case .renaming(let naming): try renaming(naming, event)
-        case .informing(let offers): try informing(offers, event)
+        case .informing: try informing(event)
         case .migrating(let outcome): try migrating(outcome, event)
         case .finished: throw .finished
         }
