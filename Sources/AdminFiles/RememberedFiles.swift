@@ -34,7 +34,7 @@ struct RememberedFiles {
     /// - Parameters:
     ///   - now: microseconds of a monotonic clock.
     ///   - beingWritten: the paths of files that are not closed yet.
-    mutating func begin(at now: Int64, beingWritten: Set<String> = []) {
+    mutating func begin(at now: Int64, beingWritten: Set<String>) {
         self.now = now
         self.beingWritten = beingWritten
         requested = []
