@@ -52,7 +52,7 @@ final class ChildProcess {
         self.output = output
         self.take = take
         sources = output.map { number, pipe in
-            loop.onReadable(pipe.rawValue) { [unowned self] in read(number, pipe) }
+            loop.onReadable(pipe.rawValue) { [unowned self] in read(number, pipe, 16 << 10) }
         }
     }
 
@@ -63,8 +63,8 @@ final class ChildProcess {
     /// Passes on a part of the output.
     ///
     /// - Returns: whether there may be more later.
-    private func read(_ number: Int32, _ pipe: FileDescriptor) -> Bool {
-        var buffer = [UInt8](repeating: 0, count: 16 << 10)
+    private func read(_ number: Int32, _ pipe: FileDescriptor, _ size: Int) -> Bool {
+        var buffer = [UInt8](repeating: 0, count: size)
         let count = Glibc.read(pipe.rawValue, &buffer, buffer.count)
         if count > 0 { take?(number, buffer[..<count]) }
         return count > 0 || count < 0 && [EAGAIN, EINTR].contains(errno)
@@ -74,9 +74,9 @@ final class ChildProcess {
     func ended(_ wait: Int32) {
         for source in sources { source.cancel() }
         for (number, pipe) in output {
-            var pending = pollfd(fd: pipe.rawValue, events: Int16(POLLIN), revents: 0)
-            // Its own children may hold the other end.
-            while poll(&pending, 1, 0) == 1, read(number, pipe) {}
+            // Its own children may hold the other end, and write on.
+            var size: Int32 = 0
+            if ioctl(pipe.rawValue, UInt(FIONREAD), &size) == 0 { _ = read(number, pipe, Int(size)) }
         }
         status = wait & 0x7F == 0 ? wait >> 8 & 0xFF : 128 + (wait & 0x7F)
     }

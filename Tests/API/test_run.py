@@ -275,6 +275,12 @@ class InATerminal(RunTest):
         status, shown = self.run_in(self.terminal(), play, "sh", "-c", "echo your name; read name; echo hello $name")
         self.assertEqual((status, "hello Ada" in shown), (0, True))
 
+    def test_a_process_that_is_left_may_write_on(self):
+        def play(terminal):
+            terminal.wait_for("0000")
+
+        self.assertEqual(self.run_in(self.terminal(), play, "sh", "-c", "yes $(printf %04000d 0) & sleep 0.5; exit 3")[0], 3)
+
     def test_an_interrupt(self):
         terminal = self.terminal()
 
