@@ -18,14 +18,14 @@ public enum StandardOutput {
 
     /// Writes text that is UTF-8 in every locale, such as JSON.
     public static func write(data text: String) {
-        let reason = put(text, 1)
+        let reason = put(Array(text.utf8)[...], 1)
         guard reason != 0, reason != EPIPE else { return }
         errorLine("cannot write to standard output: \(String(cString: strerror(reason)))")
         exit(1)
     }
 
     /// A line on standard error.
-    public static func errorLine(_ text: String) { _ = put(inLocale(text) + "\n", 2) }
+    public static func errorLine(_ text: String) { put(Array((inLocale(text) + "\n").utf8)[...], 2) }
 
     /// Whether the locale is `C` or `POSIX`. Without a locale the output is UTF-8, systemd's default.
     private static var isASCII: Bool {
@@ -45,12 +45,21 @@ public enum StandardOutput {
         }
     }
 
+    /// Writes bytes to a descriptor.
+    ///
     /// - Returns: errno(3)'s number on failure; else 0.
-    private static func put(_ text: String, _ descriptor: Int32) -> Int32 {
-        var bytes = Array(text.utf8)[...]
+    @discardableResult
+    public static func put(_ bytes: ArraySlice<UInt8>, _ descriptor: Int32) -> Int32 {
+        var bytes = bytes
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { writeOnce(descriptor, $0) }
             if count < 0, errno == EINTR { continue }
+            if count < 0, errno == EAGAIN {
+                // Another program has made the terminal non-blocking.
+                var terminal = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&terminal, 1, -1)
+                continue
+            }
             guard count > 0 else { return count < 0 ? errno : EIO }
             bytes = bytes.dropFirst(count)
         }

@@ -208,13 +208,7 @@ final class AppRun {
 
     private func pass(_ number: Int32, _ bytes: ArraySlice<UInt8>) {
         guard held == nil else { return held!.append((number, bytes)) }
-        var rest = bytes
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(number, $0.baseAddress!, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return }
-            rest = rest.dropFirst(count)
-        }
+        StandardOutput.put(bytes, number)
     }
 
     private func passOn() {

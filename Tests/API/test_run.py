@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -280,6 +281,18 @@ class InATerminal(RunTest):
             terminal.wait_for("0000")
 
         self.assertEqual(self.run_in(self.terminal(), play, "sh", "-c", "yes $(printf %04000d 0) & sleep 0.5; exit 3")[0], 3)
+
+    def test_no_output_is_lost(self):
+        """Of an app that makes its terminal non-blocking, while the terminal is slow."""
+        app = self.file("app.py", "\n".join((
+            "import os", "os.set_blocking(0, False)", "print('begun', flush=True)", "for _ in range(300): print('x' * 999)")))
+
+        def play(terminal):
+            terminal.wait_for("begun")
+            time.sleep(1)
+
+        status, shown = self.run_in(self.terminal(), play, "/usr/bin/python3", app)
+        self.assertEqual((status, shown.count("x" * 999)), (0, 300))
 
     def test_an_interrupt(self):
         terminal = self.terminal()
