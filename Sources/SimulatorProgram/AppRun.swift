@@ -283,7 +283,7 @@ final class AppRun {
         let parts = path.split(separator: "/")
         let (name, folder) = (parts.last.map(String.init) ?? path, path.hasPrefix("/") ? "/" : "")
         var text = try SystemFile.text(path)
-        text += "\n[Application]\nSocket=yes\nSocketUser=\(getuid())\nSocketMode=600\n"
+        text += "\n[Application]\nSocket=yes\nSocketUser=\(getuid())\nSocketGroup=\(getgid())\nSocketMode=600\n"
         if let plist = try KeyFile(contents: text, path: path).string("AccessorySetup", "InfoPlist"), !SystemFile.exists(plist),
             let file = plist.split(separator: "/").last,
             let beside = realpath(folder + (parts.dropLast() + [file]).joined(separator: "/"), nil)
@@ -293,6 +293,7 @@ final class AppRun {
             free(beside)
         }
         let copy = "\(directory)/apps/\(name.hasSuffix(".conf") ? name : name + ".conf")"
+        guard !SystemFile.exists(copy) else { throw Failure(description: "\(path): another manifest has this name") }
         try SystemFile.write(text.utf8, to: copy)
         switch ManifestReader.read(path: copy) {
         case .success(let manifest): return manifest.id

@@ -98,6 +98,11 @@ class Run(RunTest):
         manifest = MANIFEST.read_text().replace("com.example.dice\n", f"{identifier}\n").replace("/usr/lib/dice/", f"{MANIFEST.parent}/")
         self.expect(0, BIN / "dice", "add", app=self.file(f"{identifier}.conf", manifest))
 
+    def test_a_socket_for_users_of_another_machine(self):
+        manifest = MANIFEST.read_text().replace("/usr/lib/dice/", f"{MANIFEST.parent}/").replace(
+            "\n[AccessorySetup]", "Socket=yes\nSocketUser=no-such-user\nSocketGroup=no-such-group\nSocketMode=000\n\n[AccessorySetup]")
+        self.expect(0, BIN / "dice", "add", app=self.file("com.example.dice.conf", manifest))
+
     def test_several_pickers(self):
         lines = self.expect(0, "sh", "-c", f"{BIN}/dice add && {BIN}/dice remove 'Pink Dice' && {BIN}/dice add")
         self.assertEqual(lines.count("event pickerDidPresent"), 2)
@@ -158,6 +163,12 @@ class Failures(RunTest):
         self.expect(1, "true", app=wrong, says=[f"{wrong}:6: Support: unknown key", "Supports: is missing"])
         no_plist = self.file("com.example.dice.conf", MANIFEST.read_text())
         self.expect(1, "true", app=no_plist, says=[f"{no_plist}:7: InfoPlist: /usr/lib/dice/Info.plist: not a readable file"])
+
+        words = self.command("true")
+        words[2:2] = ["--app", str(MANIFEST)]
+        run = Program(*words, environment={"XDG_RUNTIME_DIR": str(self.runtime)})
+        self.assertEqual(run.wait_end(), 1)
+        self.assertIn(f"accessory-sim: {MANIFEST}: another manifest has this name", run.lines)
 
     def test_of_the_scenario(self):
         self.expect(1, "true", scenario="/no/such.json", says=["/no/such.json: cannot be read: No such file or directory"])
