@@ -59,6 +59,10 @@ extension Scenario {
             guard wifi.interfaces.contains(where: { $0.name == name }) else {
                 throw ScenarioProblem(place: "events", reason: "no interface \(name)")
             }
+        case .adapterAdded(let name), .adapterRemoved(let name), .adapterPowerOn(let name), .adapterPowerOff(let name):
+            guard adapters.contains(where: { $0.name == name }) else {
+                throw ScenarioProblem(place: "events", reason: "no adapter \(name)")
+            }
         default: break
         }
         if let unknown = names.first(where: { !ids.contains($0) }) {

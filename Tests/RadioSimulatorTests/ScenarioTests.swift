@@ -100,6 +100,7 @@ import Testing
             (#"{"at": 1, "do": "vanish", "accessory": "lamp"}"#, "events: no accessory lamp"),
             (#"{"at": 1, "do": "wifiStopped"}"#, "events[0].service: is required"),
             (#"{"at": 1, "do": "interfaceRemoved", "interface": "wlan9"}"#, "events: no interface wlan9"),
+            (#"{"at": 1, "do": "adapterRemoved", "adapter": "hci9"}"#, "events: no adapter hci9"),
         ] { #expect(problem("{\(die), \"events\": [\(mistake)]}") == says) }
     }
 
