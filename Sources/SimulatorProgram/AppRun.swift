@@ -44,6 +44,9 @@ final class AppRun {
     private var connection: Connection?
     /// The app's output while the picker has the terminal; nil when it is passed on at once.
     private var held: [(Int32, ArraySlice<UInt8>)]?
+    /// So many bytes, and the app waits: it must not fill the memory while a person thinks.
+    private static let maxHeld = 4 << 20
+    private var heldCount = 0
     /// Why the run ends before the app.
     private var failure: Failure?
 
@@ -207,13 +210,19 @@ final class AppRun {
     }
 
     private func pass(_ number: Int32, _ bytes: ArraySlice<UInt8>) {
-        guard held == nil else { return held!.append((number, bytes)) }
+        guard held == nil else {
+            held!.append((number, bytes))
+            heldCount += bytes.count
+            if heldCount > Self.maxHeld { app?.pause() }
+            return
+        }
         StandardOutput.put(bytes, number)
     }
 
     private func passOn() {
         let all = held ?? []
-        held = nil
+        (held, heldCount) = (nil, 0)
+        app?.resume()
         for (number, bytes) in all { pass(number, bytes) }
     }
 

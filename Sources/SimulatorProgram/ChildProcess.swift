@@ -15,6 +15,7 @@ final class ChildProcess {
     private(set) var status: Int32?
     private let output: [(number: Int32, pipe: FileDescriptor)]
     private let take: Output?
+    private let loop: MainLoop
     private var sources: [LoopSource] = []
 
     /// - Parameters:
@@ -51,13 +52,24 @@ final class ChildProcess {
         pid = process
         self.output = output
         self.take = take
+        self.loop = loop
+        resume()
+    }
+
+    deinit { pause() }
+
+    /// Leaves its output in the pipes: the process waits once they are full.
+    func pause() {
+        for source in sources { source.cancel() }
+        sources = []
+    }
+
+    /// Reads its output, again after `pause`.
+    func resume() {
+        guard sources.isEmpty, status == nil else { return }
         sources = output.map { number, pipe in
             loop.onReadable(pipe.rawValue) { [unowned self] in read(number, pipe, 16 << 10) }
         }
-    }
-
-    deinit {
-        for source in sources { source.cancel() }
     }
 
     /// Passes on a part of the output.
@@ -72,7 +84,7 @@ final class ChildProcess {
 
     /// The process has ended with a status of wait(2): passes on the rest of its output.
     func ended(_ wait: Int32) {
-        for source in sources { source.cancel() }
+        pause()
         for (number, pipe) in output {
             // Its own children may hold the other end, and write on.
             var size: Int32 = 0

@@ -305,6 +305,21 @@ class InATerminal(RunTest):
         status, shown = self.run_in(self.terminal(), play, "/usr/bin/python3", app)
         self.assertEqual((status, shown.count("x" * 999)), (0, 300))
 
+    def test_an_app_that_writes_much_waits_for_the_picker(self):
+        app = self.file("app.py", "\n".join((
+            "import os", "from subprocess import *", f"dice = Popen(['{BIN}/dice', 'add'], stdout=PIPE, stderr=DEVNULL)", "count = 0",
+            "while b'DidPresent' not in dice.stdout.readline(): pass",
+            "while dice.poll() is None: count += os.write(1, b'x' * 999 + b'\\n')", "print('written:', count)")))
+
+        def play(terminal):
+            terminal.wait_for(r"\x1b\[7m > [^\x1b\r\n]*Dice")
+            time.sleep(1)
+            terminal.type("\x1b")
+
+        status, shown = self.run_in(self.terminal(), play, "/usr/bin/python3", app)
+        self.assertEqual(status, 0)
+        self.assertLess(int(shown.rpartition("written: ")[2]), 16_000_000)
+
     def test_an_interrupt(self):
         terminal = self.terminal()
 
