@@ -320,6 +320,22 @@ class InATerminal(RunTest):
         self.assertEqual(status, 0)
         self.assertLess(int(shown.rpartition("written: ")[2]), 16_000_000)
 
+    def test_a_picker_after_a_suspension(self):
+        terminal = self.terminal()
+        marked = r"\x1b\[7m > [^\x1b\r\n]*Dice"
+
+        def suspend(terminal):
+            terminal.wait_for(marked)
+            terminal.type(shell.CONTROL_Z)
+
+        def cancel(terminal):
+            terminal.wait_for(marked)
+            terminal.type("\x1b")
+
+        self.assertEqual(self.run_in(terminal, suspend, BIN / "dice", "--timeout", "20", "add")[0], 128 + signal.SIGTSTP)
+        status, shown = terminal.run("fg", cancel)
+        self.assertEqual((status, "dice: userCancelled" in shown), (1, True))
+
     def test_an_interrupt(self):
         terminal = self.terminal()
 

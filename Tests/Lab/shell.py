@@ -18,7 +18,7 @@ from typing import Callable
 BASH = ("setsid", "--ctty", "bash", "--norc", "--noprofile", "--noediting", "-i")
 ENVIRONMENT = ("TERM=xterm-256color", r"PROMPT_COMMAND=printf '\036%s\036' $?", "PS1=$ ", "HISTFILE=/dev/null")
 PROMPT = "\x1e(\\d+)\x1e"
-CONTROL_C, CONTROL_D = "\x03", "\x04"
+CONTROL_C, CONTROL_D, CONTROL_Z = "\x03", "\x04", "\x1a"
 # Only a hang shows nothing for so long.
 SILENCE_SECONDS = 7200
 # No pattern is longer.

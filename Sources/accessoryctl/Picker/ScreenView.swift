@@ -29,10 +29,7 @@ final class ScreenView: PickerView {
     init(_ loop: MainLoop, _ client: @escaping () -> PickerClient?) {
         self.client = client
         tcgetattr(0, &original)
-        var raw = original
-        // Keys one by one and unechoed; signals stay, so that Ctrl-C is an interrupt.
-        raw.c_lflag &= ~(UInt32(ICANON) | UInt32(ECHO))
-        tcsetattr(0, TCSANOW, &raw)
+        takeKeys()
         // Primary device attributes (DA1): a terminal with sixels reports them.
         StandardOutput.write("\u{1B}[c")
         loop.onReadable(0) { [unowned self] in read() }
@@ -40,6 +37,20 @@ final class ScreenView: PickerView {
             draw()
             return true
         }
+        // After Ctrl-Z: meanwhile the shell had the terminal.
+        loop.onSignal(SIGCONT) { [unowned self] in
+            takeKeys()
+            drawn = 0
+            draw()
+            return true
+        }
+    }
+
+    /// Sets the terminal to keys one by one and unechoed; signals stay, so that Ctrl-C is an interrupt.
+    private func takeKeys() {
+        var raw = original
+        raw.c_lflag &= ~(UInt32(ICANON) | UInt32(ECHO))
+        tcsetattr(0, TCSANOW, &raw)
     }
 
     func restore() {
