@@ -110,6 +110,11 @@ public struct ASError: CustomNSError, Hashable, Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(errorCode) }
 }
 
+extension ASError: CustomStringConvertible {
+    /// The code's name and the message.
+    public var description: String { "ASError.\(code): \(localizedDescription)" }
+}
+
 // The conformance by which Swift's casts bridge a class to a struct, also on Linux: it makes `error as? ASError` find
 // an NSError. The names are the standard library's. swift-format-ignore
 extension ASError: _ObjectiveCBridgeable {

@@ -21,6 +21,12 @@ import Testing
         #expect(sizes.allSatisfy { $0 <= MemoryLayout<Int>.size })
     }
 
+    @Test func errorsArePrintedWithTheirMessages() {
+        let error: any Error = ASError(.userCancelled, userInfo: [NSLocalizedDescriptionKey: "the person closed the picker"])
+        #expect("\(error)" == "ASError.userCancelled: the person closed the picker")
+        #expect("\(ASError(.invalidated))" == "ASError.invalidated: The session is invalidated")
+    }
+
     @Test func rawValuesAreApples() {
         let events: [(ASAccessoryEventType, Int)] = [
             (.unknown, 0), (.activated, 10), (.invalidated, 11), (.migrationComplete, 20), (.accessoryAdded, 30),
