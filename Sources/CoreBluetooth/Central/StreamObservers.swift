@@ -3,7 +3,7 @@
 // queue, in the order of the delegate's callbacks and just before them.
 
 internal import DBusKit
-package import Foundation
+internal import Foundation
 internal import Synchronization
 
 /// An event for a stream.
