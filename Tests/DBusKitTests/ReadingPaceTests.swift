@@ -69,6 +69,7 @@ import Testing
 
 @Suite struct BatchPaceTests {
     private static let usual = Duration.milliseconds(60)
+    private static let half = Duration.milliseconds(30)
     private static let short = Duration.milliseconds(1)
 
     /// The pauses after these readings.
@@ -86,13 +87,17 @@ import Testing
     }
 
     /// After a short pause little may still be much.
-    @Test func aFullSocketIsReadAgainAtOnce() {
-        #expect(pauses([140, 1024, 140, 0, 0]) == [Self.short, Self.short, Self.short, Self.usual, nil])
+    @Test func aSocketThatStaysFullIsReadAgainAtOnce() {
+        #expect(pauses([140, 1024, 140, 0, 0]) == [Self.half, Self.short, Self.short, Self.usual, nil])
+    }
+
+    @Test func theRestOfOneBurstWaits() {
+        #expect(pauses([167, 33, 167, 33]) == [Self.half, Self.usual, Self.half, Self.usual])
     }
 
     /// A socket's buffer holds 40 messages of 3 KB. Were that taken for little, the bus would keep the others.
     @Test func longMessagesFillASocketToo() {
-        #expect(pauses([BatchPace.load(messages: 40, bytes: 40 * 3_000)]) == [Self.short])
+        #expect(pauses(Array(repeating: BatchPace.load(messages: 40, bytes: 40 * 3_000), count: 2)) == [Self.half, Self.short])
         #expect(BatchPace.load(messages: 120, bytes: 120 * 300) == 120)
         #expect(BatchPace.load(messages: 1, bytes: 1 << 20) == 1)
     }

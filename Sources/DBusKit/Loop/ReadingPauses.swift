@@ -67,11 +67,15 @@ public protocol ReadingPace {
     mutating func pause(after taken: Int, at now: Int64) -> Duration?
 }
 
-/// For messages that no program waits for: the same pause after each reading of several messages, and hardly any after
-/// one that found the socket full, whose sender has kept others.
+/// For messages that no program waits for: the same pause after each reading of several messages, half of it after one
+/// that found the socket full, whose sender may have kept others, and hardly any after the second such one in a row.
 struct BatchPace: ReadingPace {
     private let pause: Duration
-    private var isShort = false
+    private var last = Last.partial
+
+    private enum Last {
+        case partial, full, followedByShortPause
+    }
 
     private static let shortest = Duration.milliseconds(1)
     /// As many messages as a full socket has at least.
@@ -85,9 +89,14 @@ struct BatchPace: ReadingPace {
 
     mutating func pause(after taken: Int, at _: Int64) -> Duration? {
         // Little after a short pause may still be much after a long one.
-        let isBusy = isShort || Self.isBusy(taken)
-        isShort = taken >= Self.full
-        return isShort ? Self.shortest : isBusy ? pause : nil
+        let isBusy = last == .followedByShortPause || Self.isBusy(taken)
+        // One burst of a hundred devices fills the socket, too; its rest can wait.
+        last = taken < Self.full ? .partial : last == .partial ? .full : .followedByShortPause
+        return switch last {
+        case .followedByShortPause: Self.shortest
+        case .full: pause / 2
+        case .partial: isBusy ? pause : nil
+        }
     }
 
     /// Messages as the socket counts them: fewer long ones fill it.
