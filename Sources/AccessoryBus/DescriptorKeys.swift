@@ -32,6 +32,7 @@ public struct DescriptorKeys: WireRequest, Hashable {
         .init("bluetoothNameSubstring", \.traits.nameSubstring, .text),
         .init("bluetoothNameSubstringCompareOptions", \.traits.nameCompareOptions, .words),
         .init("bluetoothRange", \.traits.range, WireType.choice.leftOut(where: .default)),
+        .init("access", \.traits.access, WireType.choice.leftOut(where: .full)), .init("maxDevices", \.traits.maxDevices, .uint32),
         .init("ssid", \.traits.ssid, .bytesOrText),
         .init("ssidPrefix", \.traits.ssidPrefix, .bytesOrText), .init("supportedOptions", \.traits.supportedOptions, .words),
         .init("wifiAwareServiceName", \.traits.aware.serviceName, .text),

@@ -20,6 +20,8 @@ public struct GrantProperties: WireRecord {
     public var networkName = ""
     /// The descriptor by which the app has the accessory.
     public var descriptor: [String: DBusValue] = [:]
+    /// Addresses of the devices that are excluded from a kind.
+    public var excluded: [String] = []
     /// The uid of the person who set it up; -1 where a rule approved it.
     public var user = -1
     /// Seconds since 1970.
@@ -33,7 +35,8 @@ public struct GrantProperties: WireRecord {
         .init("App", \.app, .text, for: .admins, .constant), .init("Accessory", \.accessory, .path, for: .admins, .constant),
         .init("State", \.state, .word, for: .admins), .init("Enabled", \.isEnabled, .truth, for: .admins),
         .init("Ssid", \.ssid, .bytes, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
-        .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Created", \.created, .seconds, for: .admins),
+        .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Excluded", \.excluded, .texts, for: .admins),
+        .init("Created", \.created, .seconds, for: .admins),
         .init("LastUsed", \.lastUsed, .seconds, for: .admins), .init("User", \.user, .int64, for: .admins),
     ])
 
@@ -46,6 +49,7 @@ public struct GrantProperties: WireRecord {
         ssid = grant.terms.ssid?.bytes ?? []
         networkName = grant.terms.ssid?.description ?? ""
         descriptor = grant.terms.descriptor.keys
+        excluded = grant.terms.excluded.sorted().map { BluetoothAddress(value: $0, kind: .public).description }
         user = grant.user.map(Int.init) ?? -1
         created = Int(grant.created)
         lastUsed = Int(grant.lastUsed ?? 0)

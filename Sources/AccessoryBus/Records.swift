@@ -24,6 +24,12 @@ public struct PickerOffer: WireRecord {
     public var resembled: String?
     /// `GetImage` has a picture.
     public var hasImage = false
+    /// Of an offer for a kind: how many devices of the kind the app may hear at a time. Nil for a single accessory.
+    public var maxDevices: Int?
+    /// Of an offer for a kind: how many of its devices are in range.
+    public var devicesInRange: Int?
+    /// Of an offer for a kind: the names of some devices in range, each once.
+    public var namesInRange: [String] = []
     /// The network's name in bytes; nil without a network.
     public var ssid: [UInt8]?
     /// The network's name as text.
@@ -40,7 +46,8 @@ public struct PickerOffer: WireRecord {
     public static let table = WireTable<Self>([
         .init("id", \.id, .text), .init("name", \.name, .text), .init("advertisedName", \.advertisedName, .text),
         .init("addressEnd", \.addressEnd, .text), .init("rssi", \.rssi, .int16), .init("shared", \.isShared, .truth),
-        .init("paired", \.isPaired, .flag),
+        .init("paired", \.isPaired, .flag), .init("maxDevices", \.maxDevices, .uint32),
+        .init("devicesInRange", \.devicesInRange, .uint32), .init("namesInRange", \.namesInRange, .someTexts),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
         .init("band", \.band, .word),
@@ -61,6 +68,9 @@ public struct PickerOffer: WireRecord {
         isPaired = offer.isBonded && offer.shared == nil
         self.resembled = resembled.map(ShownName.marked)
         self.hasImage = hasImage
+        maxDevices = offer.kind?.maxDevices
+        devicesInRange = offer.kind?.count
+        namesInRange = offer.kind?.names.map(ShownName.marked) ?? []
         guard let heard = offer.network else { return }
         ssid = heard.ssid.bytes
         network = heard.ssid.description
@@ -93,6 +103,8 @@ public struct PickerPrompt: WireRecord {
     public var finishesInApp = false
     /// Names of accessories that are taken over along with the picked one.
     public var migrations: [String] = []
+    /// Accessories that were set up so far in a picker that stays open for more; nil for none.
+    public var added: Int?
 
     public init() {}
     public static let recordName = "prompt"
@@ -100,11 +112,14 @@ public struct PickerPrompt: WireRecord {
         .init("kind", \.kind, .text), .init("passkey", \.passkey, .uint32), .init("entered", \.entered, .uint16),
         .init("pin", \.pin, .text), .init("ssid", \.ssid, .bytes), .init("network", \.network, .text),
         .init("error", \.error, .text), .init("message", \.message, .text), .init("finishInApp", \.finishesInApp, .flag),
-        .init("migrations", \.migrations, .someTexts),
+        .init("migrations", \.migrations, .someTexts), .init("added", \.added, .uint32),
     ])
 
-    /// - Parameter migrations: the accessories that are taken over along with the picked one.
-    public init(_ prompt: PairingPrompt?, failure: SetupError?, finishesInApp: Bool, migrations: [String]) {
+    /// - Parameters:
+    ///   - migrations: the accessories that are taken over along with the picked one.
+    ///   - added: accessories that were set up so far.
+    public init(_ prompt: PairingPrompt?, failure: SetupError?, finishesInApp: Bool, migrations: [String], added: Int = 0) {
+        self.added = added == 0 ? nil : added
         self.finishesInApp = finishesInApp
         self.migrations = migrations.map(ShownName.marked)
         guard let prompt else {
@@ -162,6 +177,19 @@ public struct MutedAppEntry: WireRecord {
     public static let table = WireTable<Self>([
         .init("app", \.app, .text), .init("name", \.name, .text), .init("since", \.since, .seconds), .init("who", \.who, .text),
     ])
+}
+
+/// A device that an app hears by a grant for a kind: an element of the answer to `Grant.ListDevices`. All text is for
+/// people.
+public struct HeardDeviceEntry: WireRecord {
+    /// Its present address.
+    public var address = ""
+    /// The name that it advertises; empty without one.
+    public var name = ""
+
+    public init() {}
+    public static let recordName = "device"
+    public static let table = WireTable<Self>([.init("address", \.address, .text), .init("name", \.name, .text)])
 }
 
 /// A Bluetooth adapter of the machine: an element of `Admin.Adapters`.

@@ -85,6 +85,25 @@ final class AccessChanges {
         try commit([.grant(changed)], reason: isEnabled ? "switched on" : "switched off", by: requester)
     }
 
+    /// Excludes a device from a kind, or includes it again.
+    func setExcluded(
+        _ address: BluetoothAddress, _ isExcluded: Bool, from grant: Grant, by requester: Requester
+    ) throws(SetupError) {
+        var changed = grant
+        guard grant.terms.descriptor.isKind else { throw .invalid("grant", grant.id, "is not for a kind") }
+        guard changed.terms.excluded.contains(address.value) != isExcluded else {
+            throw .invalid("address", address, isExcluded ? "is excluded already" : "is not excluded")
+        }
+        guard !isExcluded || changed.terms.excluded.count < Limits.excludedDevices else {
+            throw .invalid("address", address, "\(Limits.excludedDevices) devices are excluded already")
+        }
+        changed.terms.excluded.formSymmetricDifference([address.value])
+        let why = "\(isExcluded ? "excluded" : "included") \(address)"
+        try commit(
+            [.grant(changed)], line: AuditWriter.Line(.updated, app: grant.app, accessory: grant.accessory, why: why), reason: why,
+            by: requester)
+    }
+
     /// Renames an accessory for all apps (rule 14).
     ///
     /// - Parameter grant: the grant whose network is renamed too; the app renames it on the accessory.

@@ -24,6 +24,7 @@ public final class AccessoryEngine {
     private let bondWatch: BondWatch
     private let removals: DelayedRemovals
     private let networks: AccessoryNetworks
+    private let hearing: Hearing
     private let explanations: Explanations
 
     /// - Throws: the store's error when it cannot be read.
@@ -36,9 +37,12 @@ public final class AccessoryEngine {
         bondWatch = BondWatch(services)
         removals = DelayedRemovals(services)
         networks = AccessoryNetworks(services)
+        hearing = Hearing(services)
         pickers = PickerCoordinator(services)
         pickerQueue = PickerQueue(services, pickers)
         explanations = Explanations(services, pickers)
+        // The first listener: others read the result.
+        services.publisher.listen { [hearing] in if case .access = $0 { hearing.review() } }
     }
 
     /// Begins to follow the radios, and finishes the work of an earlier run as soon as Bluetooth is ready.
@@ -443,6 +447,28 @@ public final class AccessoryEngine {
         }
     }
 
+    // MARK: Kinds
+
+    /// The apps with a client that uses the view now: devices of the apps' kinds are followed.
+    public func setListening(_ apps: Set<AppID>) { hearing.setPresent(apps) }
+
+    /// The addresses of the devices that an app hears now by its grants for kinds; nil for an app without one.
+    public func heard(by app: AppID) -> [BluetoothAddress]? { hearing.members(of: app) }
+
+    /// The devices that an app hears now by one grant, by their addresses; none while the app does not listen.
+    public func heard(by grant: Grant) -> [HeardMember] { hearing.members(by: grant) }
+
+    /// Excludes a device from a kind, or includes it again.
+    ///
+    /// - Parameter address: 48 bits, public or random.
+    /// - Throws: `InvalidRequest` for a grant that is not for a kind, an address that is (not) excluded already, and
+    ///   past `Limits.excludedDevices`; `Unknown` when the store refuses.
+    public func setExcluded(
+        _ address: BluetoothAddress, _ isExcluded: Bool, from grant: Grant, by requester: Requester
+    ) throws(SetupError) {
+        try services.access.setExcluded(address, isExcluded, from: grant, by: requester)
+    }
+
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`; for
     /// an app with Wi-Fi also without items.
     ///
@@ -514,6 +540,7 @@ extension AccessoryEngine: RadioObserver {
         if state == .ready {
             services.bonds.removeLeftovers()
         } else {
+            hearing.lostAll()
             pickers.runner?.radioLost(.bluetooth, "Bluetooth: \(reason)", pickers.requests)
         }
     }
@@ -531,14 +558,18 @@ extension AccessoryEngine: RadioObserver {
         pickers.runner?.radioLost(.bluetooth, "discovery failed: \(failure)", pickers.requests)
     }
 
-    /// Forwards them to the picker that searches, and to explanations.
+    /// Forwards them to the picker that searches, to explanations, and to apps that hear kinds.
     public func heard(_ changes: [HeardDevice]) {
         explanations.heard(changes)
+        hearing.heard(changes)
         pickers.runner?.heard(changes)
     }
 
     /// Withdraws the device's offer.
-    public func lost(_ address: BluetoothAddress) { pickers.runner?.deviceDropped(address) }
+    public func lost(_ address: BluetoothAddress) {
+        hearing.lost(address)
+        pickers.runner?.deviceDropped(address)
+    }
     /// Has the picker show it.
     public func pairingPrompted(_ prompt: PairingPrompt) { pickers.runner?.feed(.prompted(prompt)) }
     /// Reports it to the picker and the app.

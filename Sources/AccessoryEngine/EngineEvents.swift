@@ -19,6 +19,8 @@ public enum EngineEvent {
     /// this event, before any event about the reason.
     case access
 
+    /// An app hears other devices now by its grants for kinds.
+    case hearing(AppID)
     /// An app was muted, or may ask again.
     case mutedApps
     /// The admin's rules are others now.

@@ -211,6 +211,8 @@ extension Grant {
         public var classicAddress: BluetoothAddress?
         /// Whether the bond of the classic side, where that has an address of its own, is of our making.
         public var ownsClassicBond: Bool
+        /// Devices of a kind that the app does not hear: addresses of 48 bits, at most `Limits.excludedDevices`.
+        public var excluded: Set<UInt64> = []
 
         /// Stores its arguments.
         ///
@@ -250,7 +252,7 @@ extension Grant {
         /// Whether the app may use the accessory by Bluetooth, or its network.
         public func includes(_ technology: Technology) -> Bool {
             switch technology {
-            case .bluetooth: hasBluetooth && descriptor.wantsBluetooth
+            case .bluetooth: (hasBluetooth || descriptor.isKind) && descriptor.wantsBluetooth
             case .wifi: ssid != nil || awareDevice != nil
             }
         }

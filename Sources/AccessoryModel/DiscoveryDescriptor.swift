@@ -18,6 +18,14 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
         case immediate
     }
 
+    /// The use that an app asks for. The raw values are the words of the session API.
+    public enum Access: String, Hashable, Sendable, CaseIterable {
+        /// Everything that the accessory offers.
+        case full
+        /// The adverts of all devices of this kind, present and future ones, without a connection.
+        case hear
+    }
+
     /// The company in its manufacturer data (`bluetoothCompanyIdentifier`); nil when any will do.
     public var companyIdentifier: CompanyIdentifier?
     /// The beginning of that company's data (`bluetoothManufacturerDataBlob` and `…Mask`). Needs `companyIdentifier`.
@@ -44,10 +52,18 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
     /// The Wi-Fi Aware service that it offers or looks for; nil when it needs none. Not together with Bluetooth or
     /// `ssidPrefix`.
     public var wifiAware: WiFiAware?
+    /// The use that the app asks for (`access`): `hear` makes this a kind of devices. A kind has Bluetooth keys only,
+    /// and no `supportedOptions`.
+    public var access: Access = .full
+    /// Devices of a kind that the app may hear at a time (`maxDevices`), within `Limits.heardDevices`; nil for
+    /// `Limits.usualHeardDevices`. Needs `hear`.
+    public var maxDevices: Int?
 
     /// Looks for nothing yet: `DescriptorRules` refuses it like that.
     public init() {}
 
+    /// Whether it stands for all devices that match it, instead of one.
+    public var isKind: Bool { access == .hear }
     /// Whether it looks for adverts.
     public var wantsBluetooth: Bool { companyIdentifier != nil || serviceUUID != nil }
     /// Whether it looks for a network. A Wi-Fi Aware service is none.
@@ -216,9 +232,12 @@ public struct SetupOptions: NamedOptions {
     public static let confirmAuthorization = SetupOptions(rawValue: 2)
     /// The picker asks the person to continue in the app once the accessory is set up.
     public static let finishInApp = SetupOptions(rawValue: 4)
+    /// The picker stays open after the set-up, for more accessories: an addition to Apple's options.
+    public static let pickSeveral = SetupOptions(rawValue: 256)
 
     public static let names: [(String, SetupOptions)] = [
         ("rename", .rename), ("confirmAuthorization", .confirmAuthorization), ("finishInApp", .finishInApp),
+        ("pickSeveral", .pickSeveral),
     ]
 }
 

@@ -40,6 +40,14 @@ public enum Limits {
     public static let removalDelay: ClosedRange<UInt32> = 1...60
     /// Devices tracked during discovery; the ones not heard for longest go first.
     public static let trackedDevices = 2048
+    /// Devices of one kind that an app may hear at a time.
+    public static let heardDevices = 1...1024
+    /// The same for a kind without `maxDevices`.
+    public static let usualHeardDevices = 64
+    /// Names of devices in range that an offer for a kind has.
+    public static let namesOfKind = 8
+    /// Devices that can be excluded from one kind.
+    public static let excludedDevices = 256
     /// Service UUIDs, service data and manufacturer data entries kept for one device.
     public static let advertEntriesPerDevice = 32
     /// Service UUIDs, and companies, that an accessory is remembered by.

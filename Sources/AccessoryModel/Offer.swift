@@ -26,6 +26,25 @@ public struct Offer: Hashable, Sendable {
     public var network: WiFiNetwork?
     /// The Wi-Fi Aware service that it offers.
     public var aware: AwareService?
+    /// Of an offer that stands for a kind of devices, which has no sides of its own.
+    public var kind: Kind?
+
+    /// A kind of devices, and those in range.
+    public struct Kind: Hashable, Sendable {
+        /// Devices that the app may hear at a time.
+        public let maxDevices: Int
+        /// Devices in range.
+        public let count: Int
+        /// Names of some devices in range, each once; strangers' texts.
+        public let names: [String]
+
+        /// Stores its arguments.
+        public init(maxDevices: Int, count: Int, names: [String]) {
+            self.maxDevices = maxDevices
+            self.count = count
+            self.names = names
+        }
+    }
 
     /// The Bluetooth side of an offer.
     public struct Bluetooth: Hashable, Sendable {

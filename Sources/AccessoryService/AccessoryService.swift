@@ -222,7 +222,7 @@ func mappingErrors<Value>(_ body: () throws(SetupError) -> Value) throws(BusErro
 extension AccessoryService {
     private func handle(_ event: EngineEvent) {
         switch event {
-        case .access: break
+        case .access, .hearing: break
         case .bluetooth, .wifi, .pickerAvailability, .pickerPrograms, .mutedApps: managerObject?.publish()
         case .adapters, .policy: adminObject?.publish()
         case .audited(let entries): audited(entries)

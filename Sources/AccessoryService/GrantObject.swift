@@ -25,6 +25,9 @@ final class GrantObject: ServiceObject {
         table.properties { object, _ in object.grant.map { GrantProperties($0) } }
         table.writable("Enabled", GrantObject.setEnabled)
         table.method("Revoke", for: .admins, GrantObject.revoke)
+        table.method("ListDevices", for: .admins, GrantObject.listDevices)
+        table.method("Exclude", for: .admins, GrantObject.exclude)
+        table.method("Include", for: .admins, GrantObject.include)
         return table.complete()
     }
 
@@ -35,6 +38,32 @@ final class GrantObject: ServiceObject {
         try mappingErrors { () throws(SetupError) in
             try service.engine.setEnabled(grant, value.booleanValue ?? grant.isEnabled, by: service.requester(caller))
         }
+    }
+
+    private func listDevices(_ call: MethodCall) throws(BusError) {
+        guard let grant else { throw .unknownObject(path) }
+        let devices = service.engine.heard(by: grant).map { device in
+            var entry = HeardDeviceEntry()
+            entry.address = device.address.description
+            entry.name = ShownName.marked(device.name)
+            return entry
+        }
+        call.reply(HeardDeviceEntry.wire(devices))
+    }
+
+    private func exclude(_ call: MethodCall) throws(BusError) { try setExcluded(true, call) }
+    private func include(_ call: MethodCall) throws(BusError) { try setExcluded(false, call) }
+
+    private func setExcluded(_ isExcluded: Bool, _ call: MethodCall) throws(BusError) {
+        guard let grant else { throw .unknownObject(path) }
+        let text = call.arguments[0].stringValue ?? ""
+        guard let address = BluetoothAddress(text, kind: .public) else {
+            throw .invalidArguments("address: \(text): not a Bluetooth address")
+        }
+        try mappingErrors { () throws(SetupError) in
+            try service.engine.setExcluded(address, isExcluded, from: grant, by: service.requester(call.sender))
+        }
+        call.reply()
     }
 
     private func revoke(_ call: MethodCall) throws(BusError) {

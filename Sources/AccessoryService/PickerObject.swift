@@ -60,7 +60,8 @@ final class PickerObject: ServiceObject {
                 hasImage: service.engine.hasImage(run, offer: offer), isTwin: twins.contains(offer.id))
         }
         properties.prompt = PickerPrompt(
-            shown.prompt, failure: shown.failure, finishesInApp: shown.finishInApp, migrations: run.ridingAlong.map(\.title))
+            shown.prompt, failure: shown.failure, finishesInApp: shown.finishInApp, migrations: run.ridingAlong.map(\.title),
+            added: shown.added)
         properties.deadline = run.deadline.map { UInt64($0 * 1_000_000) } ?? 0
         return properties
     }

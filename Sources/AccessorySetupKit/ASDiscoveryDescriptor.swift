@@ -134,6 +134,31 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
         set { store(\.traits.range, newValue == .immediate ? .immediate : .default) }
     }
 
+    // MARK: Kinds
+
+    /// The use that an app asks for: an addition to Apple's framework.
+    public enum Access: Int, Hashable, BitwiseCopyable, Sendable {
+        /// Everything that the accessory offers.
+        case full = 0
+        /// The adverts of all devices that match, present and future ones, without a connection.
+        case hear = 1
+    }
+
+    /// The use that the app asks for; full access by default. With `hear` the descriptor stands for a kind of devices:
+    /// a person accepts it once, and the picker does not offer the devices one by one. Needs Bluetooth keys, and no
+    /// others: no network, no ``supportedOptions`` and no ``bluetoothRange``.
+    open var access: Access {
+        get { traits.access == .hear ? .hear : .full }
+        set { store(\.traits.access, newValue == .hear ? .hear : .full) }
+    }
+
+    /// The number of devices of a kind that the app may hear at a time, 1 to 1,024; nil for 64. Needs ``access`` of
+    /// `hear`.
+    open var maxDevices: Int? {
+        get { traits.maxDevices }
+        set { store(\.traits.maxDevices, newValue) }
+    }
+
     // MARK: Wi-Fi
 
     /// The name of the accessory's network, 1 to 32 bytes of UTF-8. Not together with ``ssidPrefix``.

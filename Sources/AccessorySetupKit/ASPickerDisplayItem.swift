@@ -26,6 +26,8 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
         public static var confirmAuthorization: SetupOptions { SetupOptions(rawValue: 2) }
         /// The picker asks the person to go on in the app. Raw value 4.
         public static var finishInApp: SetupOptions { SetupOptions(rawValue: 4) }
+        /// The picker stays open after the setup, for more accessories: an addition to Apple's options. Raw value 256.
+        public static var pickSeveral: SetupOptions { SetupOptions(rawValue: 256) }
     }
 
     private struct Options: Hashable {

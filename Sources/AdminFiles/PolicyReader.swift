@@ -33,7 +33,8 @@ public enum PolicyReader {
         var schema: [String: Set<String>] = [picker: ["Allow", "Deny"]]
         for group in file.groups {
             switch group.split(separator: " ", maxSplits: 1).map(String.init) {
-            case let words where words.count == 2 && words[0] == "Approve": schema[group] = targetKeys.union(["MinimumRSSI"])
+            case let words where words.count == 2 && words[0] == "Approve":
+                schema[group] = targetKeys.union(["MinimumRSSI", "MaxDevices"])
             case let words where words.count == 2 && words[0] == "Deny": schema[group] = targetKeys
             default: break
             }
@@ -73,9 +74,17 @@ public enum PolicyReader {
             }
             let strength = try file.integer(group, "MinimumRSSI") ?? Matcher.Nearness().threshold
             if !(-127...20).contains(strength) { report(group, "MinimumRSSI", "\(strength): must be −127 to 20") }
+            let devices = try file.integer(group, "MaxDevices")
+            if let devices, case let limits = Limits.heardDevices, !limits.contains(devices) {
+                report(group, "MaxDevices", "\(devices): must be \(limits.lowerBound) to \(limits.upperBound)")
+            }
+            if devices != nil, file.has(group, "MinimumRSSI") { report(group, "MinimumRSSI", "cannot be combined with MaxDevices") }
+            if devices != nil, target.descriptor?.wantsBluetooth != true || target.address != nil {
+                report(group, "MaxDevices", "needs BluetoothServiceUUID or BluetoothCompanyIdentifier, and no Address")
+            }
             if let app = concerned?.first {
                 policy.approvals.append(
-                    .init(name: name, source: file.path, app: app, target: target, minimumRSSI: strength))
+                    .init(name: name, source: file.path, app: app, target: target, minimumRSSI: strength, maxDevices: devices))
             }
         }
         return problems

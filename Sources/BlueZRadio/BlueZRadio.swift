@@ -84,6 +84,9 @@ public final class BlueZRadio: Radio {
     /// `StartDiscovery` with our filter (org.bluez.Adapter), while a token lives.
     public func discover() -> DiscoveryToken { discovery.token() }
 
+    /// Follows the devices' signals without `StartDiscovery`.
+    public func listen() -> DiscoveryToken { discovery.token(searching: false) }
+
     /// Pairs (org.bluez.Device), then pairs the classic side and waits for the input device, as `support` says. A
     /// device whose pairing failed is removed from BlueZ, unless it is bonded all the same. A device without an object,
     /// such as one that was just removed, may take 10 s to be heard again.
@@ -215,8 +218,10 @@ public final class BlueZRadio: Radio {
 
     private func needChanged(_ isNeeded: Bool) {
         if isNeeded {
+            let isFollowing = handOver.isRunning
             handOver.begin()
-            objects.followAdverts(true)
+            // A device whose strength does not change is signalled once in a search.
+            if isFollowing { objects.readAll() } else { objects.followAdverts(true) }
         } else {
             objects.followAdverts(false)
             handOver.end()

@@ -18,6 +18,10 @@ public protocol ViewAuthority: AnyObject {
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity?
     /// The accessories that are granted to an app and not switched off.
     func devices(of app: AppID) -> [GrantedDevice]
+    /// The objects of the devices that an app hears by its grants for kinds; nil for an app without one.
+    func heard(by app: AppID) -> Set<ObjectPath>?
+    /// The apps with a client that uses org.bluez now.
+    func setListening(_ apps: Set<AppID>)
     /// Whether an accessory is an input device: its link is used although no app holds it.
     func isInput(_ accessory: AccessoryID) -> Bool
     /// Whether an accessory certainly has no classic side: its address is a random one.
@@ -334,6 +338,11 @@ public final class BlueZView {
         clientNeedsChanged()
     }
 
+    /// An app hears other devices now.
+    public func updateHeard(by app: AppID) {
+        for client in clients.values where client.app == app { client.bluez.updateScope() }
+    }
+
     /// An app is gone with its last client; also when that one does not speak for it any more, because it has become
     /// another program or has died with calls on the way.
     private func updateApps() {
@@ -371,6 +380,7 @@ extension BlueZView: ViewClientObserver {
     /// Follows the devices that clients and their links need.
     func clientNeedsChanged() {
         updateApps()
+        environment.authority.setListening(Set(clients.values.lazy.filter(\.bluez.isEngaged).compactMap(\.app)))
         let used = clients.values.compactMap(\.followedDevices)
         let held = links.heldDevices
         environment.feed.followObjects(!used.isEmpty || !held.isEmpty || left != nil)

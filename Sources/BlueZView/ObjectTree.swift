@@ -25,8 +25,9 @@ enum ObjectTree {
         if scope.adapters.contains(path) { inside = adapterInterface + StandardInterfaces.everywhere }
         if path.rawValue == "/" { inside = StandardInterfaces.objectManager }
         let prefix = path.rawValue == "/" ? "/" : path.rawValue + "/"
+        if scope.hears(path) { inside = heardInterface + StandardInterfaces.everywhere }
         if path == BlueZ.manager { inside = agentManager + StandardInterfaces.everywhere }
-        for other in Array(scope.devices.keys) + scope.adapters + [BlueZ.manager] where other.isBelow(path) {
+        for other in Array(scope.devices.keys) + (scope.heard ?? []) + scope.adapters + [BlueZ.manager] where other.isBelow(path) {
             children.insert(other.rawValue.dropFirst(prefix.count).prefix { $0 != "/" })
         }
         let nodes = children.sorted().map { "  <node name=\"\($0)\"/>\n" }.joined()
@@ -38,6 +39,24 @@ enum ObjectTree {
 
             """
     }
+
+    private static let heardInterface = """
+          <interface name="org.bluez.Device1">
+            <property name="Adapter" type="o" access="read"/>
+            <property name="Address" type="s" access="read"/>
+            <property name="AddressType" type="s" access="read"/>
+            <property name="Name" type="s" access="read"/>
+            <property name="Alias" type="s" access="read"/>
+            <property name="RSSI" type="n" access="read"/>
+            <property name="TxPower" type="n" access="read"/>
+            <property name="UUIDs" type="as" access="read"/>
+            <property name="ManufacturerData" type="a{qv}" access="read"/>
+            <property name="ServiceData" type="a{sv}" access="read"/>
+            <property name="Connected" type="b" access="read"/>
+            <property name="Paired" type="b" access="read"/>
+          </interface>
+
+        """
 
     private static let agentManager = """
           <interface name="org.bluez.AgentManager1">

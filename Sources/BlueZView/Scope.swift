@@ -30,7 +30,9 @@ struct Scope: Hashable, Sendable {
     var adapters: Set<ObjectPath> = []
     /// Device objects, and whose they are.
     var devices: [ObjectPath: AccessoryID] = [:]
-    /// Whether the app has no accessory, in range or not.
+    /// Device objects that the app hears, and may not use otherwise; nil for an app without a grant for a kind.
+    var heard: Set<ObjectPath>?
+    /// Whether the app has no accessory, in range or not, and no kind.
     var isEmpty = true
     /// The adapters are on their way out, and were in sight before.
     private var keepsAdaptersInSight = false
@@ -41,14 +43,23 @@ struct Scope: Hashable, Sendable {
         Battery1.interface, Input1.interface, Bus.properties, Bus.introspectable,
     ]
 
-    init(adapter: ObjectPath? = nil, granted: [GrantedDevice] = []) {
+    init(adapter: ObjectPath? = nil, granted: [GrantedDevice] = [], heard: Set<ObjectPath>? = nil) {
         for device in granted {
             for path in device.paths { devices[path] = device.accessory }
         }
-        isEmpty = granted.isEmpty
+        isEmpty = granted.isEmpty && heard == nil
+        self.heard = heard?.subtracting(devices.keys)
         adapters = Set(devices.keys.map(\.parent))
-        if adapters.isEmpty, let adapter { adapters = [adapter] }
+        for path in self.heard ?? [] { adapters.insert(path.parent) }
+        // A kind is heard by the adapter that the app searches with.
+        if adapters.isEmpty || heard != nil, let adapter { adapters.insert(adapter) }
     }
+
+    /// Whether an object is a device that the app hears.
+    func hears(_ path: ObjectPath) -> Bool { heard?.contains(path) == true }
+
+    /// Whether a device exists for the app.
+    func contains(_ device: ObjectPath) -> Bool { devices[device] != nil || hears(device) }
 
     /// Keeps those adapters that the radio service has, as far as it is known here (`isPresent`).
     ///
@@ -94,6 +105,8 @@ struct Scope: Hashable, Sendable {
         case disconnect(ObjectPath)
         /// Properties of a device. The state of the link is the app's own.
         case deviceProperty(ObjectPath)
+        /// Properties of a device that the app hears.
+        case heardProperty(ObjectPath)
         /// Setting a device's property.
         case deviceSetting(ObjectPath)
         /// Pairing a device, which may be paired.
@@ -110,10 +123,11 @@ struct Scope: Hashable, Sendable {
     func verdict(path: ObjectPath, interface: String?, member: String) -> Verdict {
         if interface == Bus.introspectable || (interface == nil && member == "Introspect") {
             if let device = device(of: path) { return .passed(device) }
-            return isAboveSomething(path) ? .introspection : .refused(.unknownObject(path))
+            return isAboveSomething(path) || hears(path) ? .introspection : .refused(.unknownObject(path))
         }
         if let device = device(of: path) { return verdict(device, path, interface, member) }
         if adapters.contains(path) { return adapterVerdict(path, interface, member) }
+        if hears(path) { return heardVerdict(path, interface, member) }
         if path.rawValue == "/" {
             guard interface == Bus.objectManager, member == "GetManagedObjects" else {
                 return .refused(Self.noMethod(interface, member))
@@ -142,6 +156,15 @@ struct Scope: Hashable, Sendable {
             .refused(.notPermitted("apps remove accessories with org.accessorysetup1.Session.RemoveAccessory"))
         case (let interface?, _) where interface.hasPrefix("org.bluez."):
             .refused(.notPermitted("\(interface).\(member) is not for apps"))
+        default: .refused(Self.noMethod(interface, member))
+        }
+    }
+
+    private func heardVerdict(_ path: ObjectPath, _ interface: String?, _ member: String) -> Verdict {
+        switch (interface, member) {
+        case (Bus.properties, "Get"), (Bus.properties, "GetAll"): .heardProperty(path)
+        case (Bus.properties, "Set"), (Device1.interface, _):
+            .refused(.notPermitted("the app may hear this device, and not use it: its grant has access hear"))
         default: .refused(Self.noMethod(interface, member))
         }
     }

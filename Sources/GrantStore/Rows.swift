@@ -159,13 +159,15 @@ enum Rows {
     private static func terms(_ row: SQLRow, in database: Database) throws -> Grant.Terms {
         let ssid = try row.bytes(ifAny: "ssid")
         guard ssid == nil || ssid.flatMap({ SSID($0) }) != nil else { throw InvalidRow("ssid: not an SSID") }
-        return Grant.Terms(
+        var terms = Grant.Terms(
             try StoredDescriptor.read(row.object("descriptor", in: database), in: database),
             hasBluetooth: try row.truth("hasBluetooth"),
             traits: try StoredTraits.read(row.object("traits", in: database), in: database), ssid: ssid.flatMap { SSID($0) },
             awareDevice: try row.number(ifAny: "awareDevice", identifiers).map { UInt64($0) },
             classicAddress: try row.key(ifAny: "classicAddress", "an address") { BluetoothAddress($0, kind: .public) },
             ownsClassicBond: try row.truth("ownsClassicBond"))
+        try StoredLimits.read(row.object("limits", in: database), into: &terms, in: database)
+        return terms
     }
 
     static func intent(_ row: SQLRow, in database: Database) throws -> BondIntent {
@@ -227,18 +229,20 @@ enum Rows {
         try database.execute(
             """
             INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, traits,
-                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth, user)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth, limits, user)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed,
                 descriptor = excluded.descriptor, traits = excluded.traits,
                 ssid = excluded.ssid, awareDevice = excluded.awareDevice, classicAddress = excluded.classicAddress,
-                ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth, user = excluded.user
+                ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth, limits = excluded.limits,
+                user = excluded.user
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
             SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed),
             SQLValue(StoredDescriptor.content(of: terms.descriptor).text),
             SQLValue(StoredTraits.content(of: terms.traits).text), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
-            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(grant.user.map(Int64.init)))
+            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(StoredLimits.content(of: terms).text),
+            SQLValue(grant.user.map(Int64.init)))
     }
 
     static func put(_ muted: MutedApp, in database: Database) throws(DatabaseError) {
@@ -298,6 +302,17 @@ enum StoredTraits {
     }
 }
 
+/// The limits of a grant, as JSON.
+enum StoredLimits {
+    static func content(of terms: Grant.Terms) -> StoredJSON {
+        StoredJSON(["excluded": StoredJSON(terms.excluded.isEmpty ? nil : terms.excluded.sorted())])
+    }
+
+    static func read(_ content: SQLRow, into terms: inout Grant.Terms, in database: Database) throws {
+        terms.excluded = Set(try content.list(ifAny: "excluded", in: database, Rows.number) ?? [])
+    }
+}
+
 /// A descriptor as JSON, with the session API's keys.
 enum StoredDescriptor {
     static func content(of model: DiscoveryDescriptor) -> StoredJSON {
@@ -318,6 +333,8 @@ enum StoredDescriptor {
             "bluetoothRange": StoredJSON(model.range == .default ? nil : model.range.rawValue),
             "ssid": StoredJSON(model.ssid),
             "ssidPrefix": StoredJSON(model.ssidPrefix),
+            "access": StoredJSON(model.access == .full ? nil : model.access.rawValue),
+            "maxDevices": StoredJSON(model.maxDevices),
             "supportedOptions": StoredJSON(model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue),
             "wifiAwareServiceName": StoredJSON(model.wifiAware?.serviceName),
             "wifiAwareServiceRole": StoredJSON(model.wifiAware?.serviceRole?.rawValue),
@@ -352,6 +369,8 @@ enum StoredDescriptor {
         model.nameSubstring = try content.text(ifAny: "bluetoothNameSubstring")
         model.nameCompareOptions = CompareOptions(rawValue: try options("bluetoothNameSubstringCompareOptions"))
         model.range = try content.word(ifAny: "bluetoothRange") { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
+        model.access = try content.word(ifAny: "access") { DiscoveryDescriptor.Access(rawValue: $0) } ?? .full
+        model.maxDevices = try content.number(ifAny: "maxDevices", Int.self)
         model.ssid = try bytes("ssid")
         model.ssidPrefix = try bytes("ssidPrefix")
         model.supportedOptions = SupportOptions(rawValue: try options("supportedOptions"))

@@ -3,7 +3,7 @@
 
 enum Schema {
     /// SQLite's `user_version` of a store. Lower numbers belong to stores from before the first release.
-    static let version = 11
+    static let version = 12
 
     private static let script = """
         CREATE TABLE accessory (
@@ -34,6 +34,7 @@ enum Schema {
             awareDevice INTEGER,
             classicAddress TEXT,
             ownsClassicBond INTEGER NOT NULL,
+            limits TEXT NOT NULL,
             user INTEGER,
             UNIQUE (app, accessory)
         ) STRICT;

@@ -131,7 +131,13 @@ struct Assembly {
     /// too.
     private func connect() {
         updateAppSockets()
-        engine.listen { [view] in if case .access = $0 { view?.updateScopes() } }
+        engine.listen { [view] event in
+            switch event {
+            case .access: view?.updateScopes()
+            case .hearing(let app): view?.updateHeard(by: app)
+            default: break
+            }
+        }
         manifests.observe { updateAppSockets() }
         service.start()
         manifests.observe { [view] in view?.updateScopes() }

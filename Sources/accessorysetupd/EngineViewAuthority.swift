@@ -41,10 +41,24 @@ final class EngineViewAuthority: ViewAuthority {
             var paths: Set<ObjectPath> = []
             if let current = engine.device(of: accessory).flatMap({ ObjectPath($0.rawValue) }) { paths.insert(current) }
             // BlueZ may have removed the device: the path that it will have after the next advert.
-            let element = "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
-            if paths.isEmpty, let later = radio.object(of: accessory.adapter)?.appending(element) { paths.insert(later) }
+            if paths.isEmpty, let later = radio.object(of: accessory.adapter)?.appending(Self.element(address)) {
+                paths.insert(later)
+            }
             return GrantedDevice(accessory: accessory.id, name: accessory.displayName, paths: paths)
         }
+    }
+
+    func heard(by app: AppID) -> Set<ObjectPath>? {
+        guard let heard = engine.heard(by: app) else { return nil }
+        let adapters = radio.adapters.compactMap { radio.object(of: $0.address) }
+        return Set(heard.lazy.map(Self.element).flatMap { element in adapters.lazy.compactMap { $0.appending(element) } })
+    }
+
+    func setListening(_ apps: Set<AppID>) { engine.setListening(apps) }
+
+    /// The last part of the path of a device's object.
+    private static func element(_ address: BluetoothAddress) -> String {
+        "dev_" + String(address.description.map { $0 == ":" ? "_" : $0 })
     }
 
     func isInput(_ accessory: AccessoryID) -> Bool {

@@ -105,13 +105,16 @@ export class OfferList {
         set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
         set(".address-end", offer.addressEnd ?? "");
         set(".alike", offer.resembles ? words.resembles(offer.resembles) : "");
-        set(".network", offer.ssid === undefined ? "" : words.network(offer));
+        const { maxDevices, devicesInRange = 0, namesInRange } = offer;
+        set(".network", maxDevices !== undefined ? words.kindOffer(maxDevices, devicesInRange, namesInRange)
+            : offer.ssid === undefined ? "" : words.network(offer));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
         card.classList.toggle("gone", !!offer.isGone);
         setAttribute(card, "aria-disabled", offer.isGone || card.isNew || this.#isLocked ? "true" : null);
         const strength = bars(offer.rssi ?? offer.networkRssi);
         const shown = card.querySelector(".strength");
+        shown.hidden = maxDevices !== undefined;
         setAttribute(shown, "data-bars", String(strength));
         setAttribute(shown, "aria-label", words.strength(strength));
         const address = offer.hasImage ? this.#images()?.address(offer.id) : null;

@@ -102,9 +102,9 @@ export class PickerSheet extends EventTarget {
             this.#scene.dataset.scene = scene;
             this.#update = made.update ?? (() => {});
             setText(this.#title, words.asks(shown.AppName, shown.Kind));
-            setText(this.#cancel, scene === "end" ? words.close() : scene === "renaming" ? words.keepName() : words.cancel());
+            setText(this.#cancel, scene === "end" ? words.close() : scene === "renaming" ? words.keepName() : shown.Prompt?.added ? words.finish() : words.cancel());
             // A name is asked for once the accessory is set up.
-            show(this.#mute, scene !== "end" && scene !== "renaming");
+            show(this.#mute, scene !== "end" && scene !== "renaming" && !shown.Prompt?.added);
             if (!this.#dialog.open) this.#dialog.showModal();
             // Not on a button: a key that is being typed is no answer.
             (made.focus ?? (() => this.#title.focus()))();

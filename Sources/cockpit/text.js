@@ -212,6 +212,10 @@ export const words = {
     removeApps: apps => fill(_("These apps lose access: $0"), apps.join(", ")),
 
     opens: () => _("can read, write and receive data until you revoke access"),
+    hears: () => _("hears all such devices, and cannot use them, until you revoke access"),
+    kindOffer: (most, count, names) => fill(_("Hears all such devices, now and later, up to $0 at a time"), most) + " · "
+        + [plural("$0 in range", "$0 in range", count), ...(names?.length ? [names.join(", ")] : [])].join(": "),
+    finish: () => _("Done"),
 
     // The list of accessories.
     accessories: count => plural("$0 accessory", "$0 accessories", count),

@@ -53,7 +53,8 @@ private enum Dictionary: CaseIterable {
                 "bluetoothManufacturerDataBlob": Self.bytes, "bluetoothManufacturerDataMask": Self.bytes,
                 "bluetoothServiceDataBlob": Self.bytes, "bluetoothServiceDataMask": Self.bytes,
                 "bluetoothNameSubstring": Self.text, "bluetoothNameSubstringCompareOptions": Self.words,
-                "bluetoothRange": Self.text, "ssid": Self.bytesOrText, "ssidPrefix": Self.bytesOrText,
+                "bluetoothRange": Self.text, "access": Self.text, "maxDevices": Self.integer, "ssid": Self.bytesOrText,
+                "ssidPrefix": Self.bytesOrText,
                 "supportedOptions": Self.words, "wifiAwareServiceName": Self.text, "wifiAwareServiceRole": Self.text,
                 "wifiAwareModelNameMatch": ["(sas)"], "wifiAwareVendorNameMatch": ["(sas)"],
             ]
@@ -289,6 +290,12 @@ private func expectRefusal(
         try expect(["bluetoothRange": .string("immediate")]) { $0.range = .immediate }
         expectRefusal(
             .descriptor, ["bluetoothRange": .string("near")], of: "bluetoothRange", saying: "must be one of default, immediate")
+    }
+
+    @Test func aKind() throws {
+        try expect(["access": .string("full")]) { _ in }
+        try expect(["access": .string("hear"), "maxDevices": .uint32(20)]) { ($0.access, $0.maxDevices) = (.hear, 20) }
+        expectRefusal(.descriptor, ["access": .string("read")], of: "access", saying: "must be one of full, hear")
     }
 
     @Test func networksAreBytesOrText() throws {

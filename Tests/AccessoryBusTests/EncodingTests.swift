@@ -40,6 +40,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         descriptor.nameSubstring = maybe(text())
         descriptor.nameCompareOptions = options()
         descriptor.range = maybe(.immediate) ?? .default
+        descriptor.access = maybe(.hear) ?? .full
+        descriptor.maxDevices = maybe(.random(in: 1...1024, using: &generator))
         descriptor.ssid = maybe(bytes(0...32))
         descriptor.ssidPrefix = maybe(bytes(0...32))
         descriptor.supportedOptions = SupportOptions(SupportOptions.names.filter { _ in Bool.random(using: &generator) }.map(\.1))

@@ -80,6 +80,7 @@ import Testing
         try check(AdminProperties.self)
         try check(PickerOffer.self)
         try check(MutedAppEntry.self)
+        try check(HeardDeviceEntry.self)
         try check(PickerPrompt.self)
         try check(AuditLine.self)
         try check(ExplainedDeviceEntry.self)
@@ -144,6 +145,7 @@ import Testing
     /// Values of the rows that do not take any text.
     private static let words = [
         "State": "authorized", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F", "bluetoothRange": "immediate",
+        "access": "hear",
         "wifiAwareServiceRole": "publisher", "bluetoothNameSubstringCompareOptions": "literal", "supportedOptions": "bluetoothHID",
         "setupOptions": "rename", "renameOptions": "ssid", "options": "filterDiscoveryResults", "passphrase": "12345678",
     ]

@@ -64,6 +64,28 @@ import Testing
             }?.contains("regular expression") == true)
     }
 
+    @Test func aKindHasBluetoothKeysOnly() {
+        func kind(_ change: @escaping (inout DiscoveryDescriptor) -> Void = { _ in }) -> String? {
+            refusal {
+                ($0.access, $0.serviceUUID) = (.hear, BluetoothUUID("180F"))
+                change(&$0)
+            }
+        }
+        #expect(kind() == nil)
+        #expect(kind { $0.nameSubstring = "Tag" } == nil)
+        #expect(kind { $0.serviceUUID = nil }?.hasPrefix("access: hear: needs bluetoothServiceUUID") == true)
+        for change: (inout DiscoveryDescriptor) -> Void in [
+            { $0.ssid = [65] }, { $0.ssidPrefix = [65] }, { $0.supportedOptions = .pairingLE }, { $0.range = .immediate },
+        ] {
+            #expect(kind(change)?.hasPrefix("access: hear: cannot be combined with") == true)
+        }
+        for count in [1, 1024] { #expect(kind { $0.maxDevices = count } == nil) }
+        for count in [-1, 0, 1025] {
+            #expect(kind { $0.maxDevices = count }?.hasPrefix("maxDevices: \(count): must be 1 to 1024") == true)
+        }
+        #expect(refusal { ($0.maxDevices, $0.serviceUUID) = (1, BluetoothUUID("180F")) }?.hasPrefix("maxDevices: 1: needs") == true)
+    }
+
     @Test func rule4SSIDs() {
         #expect(refusal { ($0.ssid, $0.ssidPrefix) = ([65], [66]) }?.contains("ssidPrefix") == true)
         #expect(refusal { $0.ssid = [] }?.contains("ssid") == true)

@@ -424,6 +424,51 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         #expect(!open.isFinished && none[3].isEmpty)
     }
 
+    // MARK: Several accessories in one run
+
+    private static let another = offer("5", pairs: false, setup: [.pickSeveral])
+
+    @Test func aRunForSeveralGoesOnAfterEach() throws {
+        var machine = try begin(with: [Self.another])
+        for count in 1...2 {
+            #expect(try machine.handle(.picked("5")).contains(.store(Self.another, nil, name: nil)))
+            #expect(try machine.handle(.stored(accessory)) == [.emit(.accessoryAdded(accessory)), .startScan, .startDeadline])
+            #expect(machine.presentation.added == count)
+            _ = try machine.handle(.offersChanged([Self.another]))
+        }
+        #expect(try machine.handle(.cancelled) == [.stopDeadline, .stopScan, .emit(.pickerDidDismiss(nil)), .end])
+        #expect(!machine.isCancelledByPerson)
+    }
+
+    @Test func aRunForSeveralEndsWithItsTime() throws {
+        var machine = try begin(with: [Self.another])
+        _ = try machine.handle(.picked("5"))
+        _ = try machine.handle(.stored(accessory))
+        _ = try machine.handle(.offersChanged([Self.another]))
+        #expect(try machine.handle(.deadline) == [.stopScan, .emit(.pickerDidDismiss(nil)), .end])
+    }
+
+    @Test func aFailureEndsNoneOfTheOthers() throws {
+        let failure = SetupError(.unknown, "disk")
+        var machine = try begin(with: [Self.another])
+        _ = try machine.handle(.picked("5"))
+        #expect(try machine.handle(.storeFailed(failure)) == [.emit(.pickerSetupFailed(failure)), .startScan, .startDeadline])
+        _ = try machine.handle(.offersChanged([Self.another]))
+        _ = try machine.handle(.picked("5"))
+        _ = try machine.handle(.stored(accessory))
+        // Its app gets no error for its new accessories; one that is gone gets nothing.
+        var other = machine
+        #expect(try machine.handle(.radioLost("gone")).suffix(2) == [.emit(.pickerDidDismiss(nil)), .end])
+        #expect(try other.handle(.appGone).suffix(2) != [.emit(.pickerDidDismiss(nil)), .end])
+    }
+
+    private func begin(with offers: [Offer]) throws -> SetupMachine {
+        var machine = SetupMachine(.discovery(isBounded: true, migrates: false))
+        _ = try machine.handle(.begin)
+        _ = try machine.handle(.offersChanged(offers))
+        return machine
+    }
+
     @Test func rule15MigrationsAloneAreAnnouncedAndRideAlongOtherwise() throws {
         let (asking, _) = try run([.begin], purpose: .migration([pairing]))
         #expect(asking.presentation.prompt == .consent && asking.presentation.offers == [pairing])

@@ -45,6 +45,8 @@ private struct Stage {
         descriptor.bluetoothNameSubstring = "Dice"
         descriptor.bluetoothNameSubstringCompareOptions = [.caseInsensitive, .anchored, .regularExpression]
         descriptor.bluetoothRange = .immediate
+        descriptor.access = .hear
+        descriptor.maxDevices = 20
         descriptor.ssid = "Dıce"
         descriptor.ssidPrefix = "D"
         descriptor.supportedOptions = [.bluetoothPairingLE, .bluetoothTransportBridging, .bluetoothHID]
@@ -53,7 +55,7 @@ private struct Stage {
         descriptor.wifiAwareModelNameMatch = ASPropertyCompareString(string: "D6", compareOptions: [.literal, .numeric])
         descriptor.wifiAwareVendorNameMatch = ASPropertyCompareString(string: "Example", compareOptions: [])
         let item = ASPickerDisplayItem(name: "Dice", productImage: try Dice.image(), descriptor: descriptor)
-        item.setupOptions = [.rename, .confirmAuthorization, .finishInApp]
+        item.setupOptions = [.rename, .confirmAuthorization, .finishInApp, .pickSeveral]
         item.renameOptions = .ssid
         let settings = ASPickerDisplaySettings.default
         settings.discoveryTimeout = .unbounded
@@ -68,7 +70,7 @@ private struct Stage {
         let values = try #require(call.arguments[0].arrayValue?.first?.vardictValue)
         #expect(Set(values.keys) == ["name", "productImage", "descriptor", "setupOptions", "renameOptions"])
         #expect(values["name"] == .string("Dice"))
-        #expect(values["setupOptions"] == .strings(["rename", "confirmAuthorization", "finishInApp"]))
+        #expect(values["setupOptions"] == .strings(["rename", "confirmAuthorization", "finishInApp", "pickSeveral"]))
         #expect(values["renameOptions"] == .strings(["ssid"]))
         let image = try #require(values["productImage"]?.fileDescriptorValue)
         #expect(image.readFile(limit: 1 << 20) == [UInt8](Dice.png))
@@ -79,7 +81,8 @@ private struct Stage {
                 "bluetoothServiceDataBlob": .bytes([3]), "bluetoothServiceDataMask": .bytes([3]),
                 "bluetoothNameSubstring": .string("Dice"),
                 "bluetoothNameSubstringCompareOptions": .strings(["caseInsensitive", "anchored", "regularExpression"]),
-                "bluetoothRange": .string("immediate"), "ssid": .bytes(Array("Dıce".utf8)), "ssidPrefix": .bytes(Array("D".utf8)),
+                "bluetoothRange": .string("immediate"), "access": .string("hear"), "maxDevices": .uint32(20),
+                "ssid": .bytes(Array("Dıce".utf8)), "ssidPrefix": .bytes(Array("D".utf8)),
                 "supportedOptions": .strings(["bluetoothPairingLE", "bluetoothTransportBridging", "bluetoothHID"]),
                 "wifiAwareServiceName": .string("_dice._tcp"), "wifiAwareServiceRole": .string("publisher"),
                 "wifiAwareModelNameMatch": .structure([.string("D6"), .strings(["literal", "numeric"])]),

@@ -57,6 +57,7 @@ import Testing
         #expect(ASPickerDisplayItem.SetupOptions.rename.rawValue == 1)
         #expect(ASPickerDisplayItem.SetupOptions.confirmAuthorization.rawValue == 2)
         #expect(ASPickerDisplayItem.SetupOptions.finishInApp.rawValue == 4)
+        #expect(ASPickerDisplayItem.SetupOptions.pickSeveral.rawValue == 256)
         #expect(ASDiscoveryDescriptor.Range.default.rawValue == 0 && ASDiscoveryDescriptor.Range.immediate.rawValue == 10)
         #expect(ASDiscoveryDescriptor.WiFiAwareServiceRole.subscriber.rawValue == 10)
         #expect(ASDiscoveryDescriptor.WiFiAwareServiceRole.publisher.rawValue == 20)

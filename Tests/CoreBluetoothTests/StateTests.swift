@@ -2,6 +2,7 @@
 // Whether Bluetooth can be used: the callbacks when the grant, the power, BlueZ and the daemon come and go; and the
 // peripherals that are there.
 
+import AccessorySetupKit
 import CoreBluetooth
 import DBusKit
 import Foundation
@@ -60,6 +61,21 @@ import Testing
         let manager = world.manager(recorder)
         try await recorder.events.wait("state")
         #expect(manager.state == .unsupported)
+    }
+
+    @Test func devicesOfAKindAreDiscoveredAndNotConnected() async throws {
+        let world = try World()
+        let kind = try await world.addedEvent("All dice", access: .hear).accessory
+        #expect(kind?.descriptor.access == .hear && kind?.bluetoothIdentifier == nil)
+        let recorder = Recorder()
+        recorder.connects = true
+        let manager = world.manager(recorder)
+        try await recorder.events.wait("state poweredOn")
+        manager.scanForPeripherals(withServices: [CBUUID(string: Gadget.service)])
+        let line = try await recorder.events.wait("discovered")
+        #expect(line.hasPrefix("discovered Dice 4F -48 \(Gadget.service)"), "\(line)")
+        #expect(try await recorder.events.wait("failed").contains("CBError.unknownDevice"))
+        #expect(try world.links().isEmpty)
     }
 
     @Test func powerGoesAndComes() async throws {

@@ -27,6 +27,7 @@ final class ManualRadio: Radio {
     var aliases: [BluetoothAddress: String] = [:]
 
     func start() {}
+    func listen() -> DiscoveryToken { DiscoveryToken {} }
     func discover() -> DiscoveryToken {
         scans += 1
         return DiscoveryToken { [unowned self] in scans -= 1 }

@@ -72,6 +72,7 @@ final class PlayedRadio: Radio {
     }
 
     func start() {}
+    func listen() -> DiscoveryToken { DiscoveryToken {} }
     func discover() -> DiscoveryToken {
         scans += 1
         return DiscoveryToken { [weak self] in self?.scans -= 1 }

@@ -29,11 +29,15 @@ import Testing
         descriptor.nameCompareOptions = [.caseInsensitive]
         descriptor.range = .immediate
         descriptor.supportedOptions = .pairingLE
-        return Grant.Terms(
+        descriptor.access = .hear
+        descriptor.maxDevices = 20
+        var terms = Grant.Terms(
             descriptor, hasBluetooth: true,
             traits: Accessory.Traits(services: [BluetoothUUID("FFF0")!], companies: []),
             ssid: SSID([0x44, 0x00, 0xFF])!, awareDevice: 3,
             classicAddress: BluetoothAddress("00:11:22:33:44:55", kind: .public), ownsClassicBond: true)
+        terms.excluded = [0xC0FF_EE00_0009]
+        return terms
     }
 
     private func accessory() throws -> Accessory {

@@ -4,6 +4,8 @@ sticks out at the side. With SHOTS=FOLDER a picture of each is kept."""
 
 from web import DESKTOP, PHONE, WebTest  # first: it knows where the others are
 
+import dbus
+
 from harness.images import png
 from harness.names import BLUE, PINK, SOMEBODY
 from harness.radio import Paired, accessory, scenario
@@ -174,6 +176,24 @@ class Runs(States):
         page.press("Accessory missing? See why", "dialog")
         page.sees("Dice is waiting for your choice.", "Silent")
         self.check("aside")
+
+    def test_a_kind(self):
+        page = self.open()
+        app = self.asks(item("All dice", pairs=False, access="hear", maxDevices=dbus.UInt32(20)))
+        page.sheet_says("All dice", "Hears all such devices, now and later, up to 20 at a time", "in range: ")
+        self.check("kind")
+        page.pick("All dice")
+        app.wait_event("accessoryAdded")
+        page.press("Close", "dialog")
+        page.sees("hears all such devices, and cannot use them")
+
+    def test_several_in_one_picker(self):
+        page = self.open()
+        app = self.asks(item("Pink Dice", setupOptions=["pickSeveral"]))
+        page.pick("Dice 4F")
+        app.wait_event("accessoryAdded")
+        page.press("Done", "dialog")
+        self.assertNotIn("error", app.wait_event("pickerDidDismiss"))
 
     def test_a_number_to_compare(self):
         page, _ = self.picks("Dice A2", item("Blue Dice", BLUE, productImage=BLUE_IMAGE))

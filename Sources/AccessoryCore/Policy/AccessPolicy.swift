@@ -32,9 +32,14 @@ public struct AccessPolicy: Hashable, Sendable {
         public var target: Target
         /// dBm; weaker accessories are not approved.
         public var minimumRSSI: Int
+        /// The rule approves kinds of up to this many devices, and no single accessory; nil for the reverse.
+        public var maxDevices: Int?
 
-        /// - Parameter minimumRSSI: dBm.
-        public init(name: String, source: String, app: AppID, target: Target, minimumRSSI: Int) {
+        /// - Parameters:
+        ///   - minimumRSSI: dBm.
+        ///   - maxDevices: nil for single accessories.
+        public init(name: String, source: String, app: AppID, target: Target, minimumRSSI: Int, maxDevices: Int? = nil) {
+            self.maxDevices = maxDevices
             self.name = name
             self.source = source
             self.app = app
@@ -96,6 +101,21 @@ public struct AccessPolicy: Hashable, Sendable {
         denials.first { $0.concerns(app) && $0.target.matches(candidate) }
     }
 
+    /// The rule that keeps a kind from an app: one for everything that the kind could be. (Single devices are denied
+    /// when they are heard.)
+    public func denial(ofKind descriptor: DiscoveryDescriptor, to app: AppID) -> Denial? {
+        denials.first { $0.concerns(app) && $0.target.includes(descriptor) }
+    }
+
+    /// The rule by which an app gets a kind without a person.
+    public func approval(ofKind descriptor: DiscoveryDescriptor, to app: AppID) -> Approval? {
+        guard problem == nil, denial(ofKind: descriptor, to: app) == nil else { return nil }
+        let devices = descriptor.maxDevices ?? Limits.usualHeardDevices
+        return approvals.first { approval in
+            approval.app == app && approval.maxDevices.map { devices <= $0 } == true && approval.target.includes(descriptor)
+        }
+    }
+
     /// The rule that denies a granted accessory. Only services and companies of its adverts are stored: a rule's
     /// descriptor is compared with these, and with the network. A rule with a name or data denies accessories in range,
     /// and no grant.
@@ -118,7 +138,9 @@ public struct AccessPolicy: Hashable, Sendable {
     /// away it is makes no difference.
     public func approval(ofMigrating candidate: AccessoryCandidate, to app: AppID) -> Approval? {
         guard problem == nil, denial(of: candidate, to: app) == nil else { return nil }
-        return approvals.first { $0.app == app && $0.target.matches(candidate) && $0.target.names(candidate.network) }
+        return approvals.first {
+            $0.app == app && $0.maxDevices == nil && $0.target.matches(candidate) && $0.target.names(candidate.network)
+        }
     }
 
     /// The rule by which an app gets an accessory in range without a person.
@@ -127,7 +149,8 @@ public struct AccessPolicy: Hashable, Sendable {
     public func approval(of candidate: AccessoryCandidate, rssi: Int?, to app: AppID) -> Approval? {
         guard problem == nil, let rssi, denial(of: candidate, to: app) == nil else { return nil }
         return approvals.first {
-            $0.app == app && rssi >= $0.minimumRSSI && $0.target.matches(candidate) && $0.target.names(candidate.network)
+            $0.app == app && $0.maxDevices == nil && rssi >= $0.minimumRSSI && $0.target.matches(candidate)
+                && $0.target.names(candidate.network)
         }
     }
 }
@@ -142,6 +165,18 @@ extension AccessPolicy.Target {
     fileprivate func names(_ network: WiFiNetwork?) -> Bool {
         guard let network else { return true }
         return descriptor.map { $0.wantsWiFi && $0.fits(network.ssid) } ?? false
+    }
+
+    /// Whether every device of a kind is one of the rule's.
+    fileprivate func includes(_ kind: DiscoveryDescriptor) -> Bool {
+        guard address == nil else { return false }
+        guard let descriptor else { return true }
+        func isSame<Trait: Equatable>(_ trait: KeyPath<DiscoveryDescriptor, Trait?>) -> Bool {
+            descriptor[keyPath: trait] == nil || descriptor[keyPath: trait] == kind[keyPath: trait]
+        }
+        return !descriptor.wantsWiFi && isSame(\.serviceUUID) && isSame(\.companyIdentifier) && isSame(\.manufacturerData)
+            && isSame(\.serviceData) && isSame(\.nameSubstring)
+            && (descriptor.nameSubstring == nil || descriptor.nameCompareOptions == kind.nameCompareOptions)
     }
 
     fileprivate func matches(_ candidate: AccessoryCandidate) -> Bool {

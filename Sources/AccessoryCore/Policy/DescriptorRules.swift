@@ -46,6 +46,7 @@ public enum DescriptorRules {
             guard !value.contains(0) else { throw .invalid(key, lossy(value), "has a NUL byte") }
         }
         if let aware = descriptor.wifiAware { try check(aware, descriptor) }
+        try checkAccess(descriptor)
         guard bluetooth || descriptor.wantsWiFi || descriptor.wifiAware != nil else {
             if descriptor.range == .immediate {
                 throw .invalid("bluetoothRange", "immediate", "needs bluetoothServiceUUID or bluetoothCompanyIdentifier")
@@ -123,6 +124,22 @@ public enum DescriptorRules {
             guard descriptor.fits(ssid) else {
                 throw .invalid("settings.ssid", ssid, "does not match the ssid or ssidPrefix of the accessory's descriptor")
             }
+        }
+    }
+
+    /// Checks the keys of a kind.
+    private static func checkAccess(_ descriptor: DiscoveryDescriptor) throws(SetupError) {
+        guard descriptor.isKind else {
+            if let count = descriptor.maxDevices { throw .invalid("maxDevices", count, "needs access hear") }
+            return
+        }
+        func refuse(_ why: String) -> SetupError { .invalid("access", descriptor.access.rawValue, why) }
+        guard descriptor.wantsBluetooth else { throw refuse("needs bluetoothServiceUUID or bluetoothCompanyIdentifier") }
+        guard !descriptor.wantsWiFi else { throw refuse("cannot be combined with ssid or ssidPrefix") }
+        guard descriptor.supportedOptions.isEmpty else { throw refuse("cannot be combined with supportedOptions") }
+        guard descriptor.range == .default else { throw refuse("cannot be combined with bluetoothRange immediate") }
+        if let count = descriptor.maxDevices, case let limits = Limits.heardDevices, !limits.contains(count) {
+            throw .invalid("maxDevices", count, "must be \(limits.lowerBound) to \(limits.upperBound)")
         }
     }
 

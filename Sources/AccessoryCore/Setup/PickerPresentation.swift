@@ -20,11 +20,19 @@ public struct PickerPresentation: Hashable, Sendable {
     public var failure: SetupError?
     /// The person goes on in the app.
     public var finishInApp = false
+    /// Accessories that were set up so far, in a run that goes on after each.
+    public var added = 0
 }
 
 extension SetupMachine {
     /// The presentation of this state.
     public var presentation: PickerPresentation {
+        var presentation = presentationOfState
+        presentation.added = added.count
+        return presentation
+    }
+
+    private var presentationOfState: PickerPresentation {
         switch state {
         case .created: PickerPresentation(stage: .searching, offers: [])
         case .discovering(let discovery):

@@ -31,7 +31,9 @@ extension SetupMachine {
             state = .confirming(Authorization(accessory: accessory, offer: offer))
             return [.emit(.accessoryAdded(accessory))]
         case .storeFailed(let reason):
-            return (identity.map(Self.undoing) ?? []) + finish(reason)
+            let undoing = identity.map(Self.undoing) ?? []
+            guard offer.setup.contains(.pickSeveral), case .discovery = purpose else { return undoing + finish(reason) }
+            return undoing + [.emit(.pickerSetupFailed(reason))] + searchOn(after: reason)
         // The person has decided and the accessory agreed: nothing of this takes it back.
         case .cancelled, .calledOff, .deadline, .discoveryFinished, .radioLost, .appGone, .pickerGone, .accessoryGone: return []
         case .offersChanged, .prompted, .bridgingStarted: return []
@@ -39,9 +41,22 @@ extension SetupMachine {
         }
     }
 
-    /// The accessory is the app's: migrations that ride along happen now, then the run ends.
+    /// The accessory is the app's: the run ends, or goes on for more.
     private mutating func complete(_ accessory: AccessoryID, _ offer: Offer) -> [Effect] {
         let outcome = Outcome.added(accessory, finishInApp: offer.setup.contains(.finishInApp))
+        guard offer.setup.contains(.pickSeveral) else { return conclude(outcome) }
+        added.append(outcome)
+        return searchOn(after: nil)
+    }
+
+    /// The run goes on; its time begins anew.
+    private mutating func searchOn(after failure: SetupError?) -> [Effect] {
+        state = .discovering(Discovery(hasOffered: true, deadlineRuns: isBounded, failure: failure))
+        return [.startScan] + (isBounded ? [.startDeadline] : [])
+    }
+
+    /// Migrations that ride along happen now, then the run ends.
+    mutating func conclude(_ outcome: Outcome) -> [Effect] {
         guard case .discovery(_, migrates: true) = purpose else { return finish(outcome) }
         state = .migrating(outcome)
         return [.migrate]

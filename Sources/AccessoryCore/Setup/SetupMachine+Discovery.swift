@@ -29,9 +29,9 @@ extension SetupMachine {
             guard discovery.deadlineRuns else { throw .notNow }
             discovery.deadlineRuns = false
             state = .discovering(discovery)
-            return discovery.offers.isEmpty ? end(scanning: discovery, Self.nothingFound) : []
+            return discovery.offers.isEmpty || !added.isEmpty ? end(scanning: discovery, Self.nothingFound) : []
         case .discoveryFinished:
-            return discovery.hasOffered ? [] : end(scanning: discovery, Self.nothingFound)
+            return discovery.hasOffered && added.isEmpty ? [] : end(scanning: discovery, Self.nothingFound)
         case .cancelled, .calledOff: return end(scanning: discovery, Self.cancellation(event))
         case .radioLost(let reason): return end(scanning: discovery, SetupError(.pickerRestricted, reason))
         case .appGone: return end(scanning: discovery, Self.appGone)

@@ -244,6 +244,8 @@ public struct SetupMachine: Hashable, Sendable {
     public internal(set) var state: State = .created
     /// The purpose of the run.
     public let purpose: Purpose
+    /// Accessories that were set up, in a run that goes on after each (`pickSeveral`).
+    public internal(set) var added: [Outcome] = []
 
     /// A run that `begin` starts.
     public init(_ purpose: Purpose) {
@@ -361,8 +363,10 @@ public struct SetupMachine: Hashable, Sendable {
     static let accessoryGone = SetupError(.connectionFailed, "the accessory was removed in the meantime")
     static let appGone = SetupError(.invalidated, "the app is gone")
 
+    /// A run in which accessories were set up ends with these, unless its app is gone.
     mutating func finish(_ error: SetupError) -> [Effect] {
-        finish(.ended(error))
+        guard let last = added.last, error != Self.appGone else { return finish(.ended(error)) }
+        return conclude(last)
     }
 
     mutating func finish(_ outcome: Outcome) -> [Effect] {

@@ -9,6 +9,8 @@ final class InRange {
     private let dependsOnDistance: Bool
     private var matcher: Matcher
     private var numbering = OfferNumbering()
+    /// Items for kinds, which are offered whether devices are in range or not.
+    let kinds: [(item: Int, place: OfferNumbering.Place)]
     /// Private addresses that seemed to have been exchanged for others.
     private var left: Set<BluetoothAddress> = []
     /// Called when an item looks for something that it did not look for before.
@@ -39,6 +41,9 @@ final class InRange {
     init(_ items: [DisplayItem], nearness: Matcher.Nearness, onMatch: @escaping (TrackedKey) -> Void) {
         self.items = items
         self.onMatch = onMatch
+        var numbering = OfferNumbering()
+        kinds = items.indices.filter { items[$0].descriptor.isKind }.map { ($0, numbering.place(.kind($0))) }
+        self.numbering = numbering
         matcher = Matcher(items.map(\.descriptor), nearness: nearness)
         dependsOnDistance = items.contains { $0.descriptor.range == .immediate }
     }

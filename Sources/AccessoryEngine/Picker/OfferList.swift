@@ -20,7 +20,9 @@ struct OfferList {
     /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
         if case .authorization(let id) = request { return upgrades(of: id) }
-        var devices = inRange.devices.values.filter { $0.item != nil && isShown($0.identifier) }
+        var devices = inRange.devices.values.filter { device in
+            device.item.map { !items[$0].descriptor.isKind } == true && isShown(device.identifier)
+        }
         if devices.count > Limits.offersShown {
             // Offers are costly to make by the thousand: only those that may be shown are made.
             devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
@@ -47,12 +49,32 @@ struct OfferList {
             guard let offer = offer(for: service), policy.denial(of: AccessoryCandidate(), to: app) == nil else { continue }
             offers.append((service.number, offer))
         }
+        for kind in inRange.kinds {
+            if let offer = offer(forKind: kind.item, kind.place) { offers.append((kind.place.number, offer)) }
+        }
         if offers.count > Limits.offersShown {
             // The nearest are shown; among equals those that were there first.
             offers.sort { isNearer($0.offer.rssi, $0.number, than: $1.offer.rssi, $1.number) }
             offers.removeSubrange(Limits.offersShown...)
         }
         return offers.sorted { $0.number < $1.number }.map(\.offer)
+    }
+
+    /// The offer of a kind that the app does not have.
+    private func offer(forKind index: Int, _ place: OfferNumbering.Place) -> Offer? {
+        let item = items[index]
+        guard !ledger.accessories(of: app).contains(where: { $0.grant.terms.descriptor == item.descriptor }),
+            policy.denial(ofKind: item.descriptor, to: app) == nil
+        else { return nil }
+        let devices = inRange.devices.values.filter { $0.item == index }
+        let names = Set(devices.lazy.compactMap(\.content.localName).filter { !$0.isEmpty }).sorted()
+        var offer = Offer(
+            id: "\(place.number)", device: nil, address: nil, item: index, name: item.name, advertisedName: "", rssi: nil,
+            shared: nil, needsPairing: false, identifier: place.identifier, setup: item.setupOptions)
+        offer.kind = Offer.Kind(
+            maxDevices: item.descriptor.maxDevices ?? Limits.usualHeardDevices, count: devices.count,
+            names: Array(names.prefix(Limits.namesOfKind)))
+        return offer
     }
 
     private func isNearer(_ a: Int?, _ number: Int, than b: Int?, _ other: Int) -> Bool {
@@ -206,7 +228,7 @@ struct OfferList {
         switch key {
         case .device(let address):
             guard let device = inRange.devices.values.first(where: { $0.content.address == address }),
-                let item = device.item, stored(device.content)?.isMine != true
+                let item = device.item, !items[item].descriptor.isKind, stored(device.content)?.isMine != true
             else { return nil }
             return DiscoveredAccessory(
                 identifier: device.identifier, item: items[item], advertisement: device.content,
@@ -223,6 +245,7 @@ struct OfferList {
                         identifier: service.identifier, item: items[$0], advertisement: nil, rssi: service.content.rssi)
                 }
             }
+        case .kind: return nil
         }
     }
 }

@@ -46,7 +46,17 @@ final class PickerCoordinator {
         let request = "ShowPicker"
         guard session.state == .active else { throw session.wrongState(request) }
         guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
-        for (index, item) in items.enumerated() { try requests.check(item.descriptor, session, at: "items[\(index)].descriptor") }
+        for (index, item) in items.enumerated() {
+            try requests.check(item.descriptor, session, at: "items[\(index)].descriptor")
+            guard item.descriptor.isKind else { continue }
+            let value = item.descriptor.access.rawValue
+            if item.migration != nil {
+                throw .invalid("items[\(index)].descriptor.access", value, "a migration is of one accessory")
+            }
+            if item.setupOptions.contains(.confirmAuthorization) {
+                throw .invalid("items[\(index)].descriptor.access", value, "cannot be combined with confirmAuthorization")
+            }
+        }
         let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
         let (targets, refused) = try requests.migrations(in: items, session.app.id)

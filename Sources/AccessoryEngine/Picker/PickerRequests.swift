@@ -72,6 +72,9 @@ struct PickerRequests {
     ) throws(SetupError) -> Accessory {
         let granted = try accessory(id, of: session, request)
         try check(descriptor, session, at: "descriptor")
+        guard !descriptor.isKind, !granted.grant.terms.descriptor.isKind else {
+            throw .invalid("descriptor.access", "hear", "a kind is not updated: remove it, and ask for another one")
+        }
         var updated = granted
         updated.grant.terms.describe(by: descriptor, network: nil)
         if let denial = registry.policy.denial(of: granted) ?? registry.policy.denial(of: updated) {

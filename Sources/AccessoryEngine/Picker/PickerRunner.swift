@@ -215,7 +215,9 @@ final class PickerRunner {
         case .pick(let offer, let rule):
             record(
                 pick: offer, by: rule,
-                why: "approved without a person, at \(offer.rssi.map { "\($0) dBm" } ?? "an unknown distance")")
+                why: offer.kind == nil
+                    ? "approved without a person, at \(offer.rssi.map { "\($0) dBm" } ?? "an unknown distance")"
+                    : "a kind, approved without a person")
             feed(.picked(offer.id))
         case .name(let name): feed(.named(name))
         }
@@ -224,7 +226,10 @@ final class PickerRunner {
     private func perform(_ effect: SetupMachine.Effect) {
         let writer = SetupWriter(services: services, run: run)
         switch effect {
-        case .startScan: search.start()
+        case .startScan:
+            pick = nil
+            search.start()
+            refreshOffers()
         case .stopScan: search.stop()
         case .startDeadline: startDeadline()
         case .stopDeadline:

@@ -36,8 +36,12 @@ enum PolicyAnswer {
         }
         switch run.presentation.stage {
         case .offering:
-            let approved = run.presentation.offers.compactMap { offer in
-                policy.approval(of: run.candidate(of: offer), rssi: offer.rssi, to: app.id).map { (offer, $0) }
+            let approved = run.presentation.offers.compactMap { offer -> (Offer, AccessPolicy.Approval)? in
+                let rule =
+                    offer.kind == nil
+                    ? policy.approval(of: run.candidate(of: offer), rssi: offer.rssi, to: app.id)
+                    : policy.approval(ofKind: run.items[offer.item].descriptor, to: app.id)
+                return rule.map { (offer, $0) }
             }
             guard pick == nil, let (offer, rule) = approved.max(by: { Strength.isNearer($1.0.rssi, than: $0.0.rssi) }) else {
                 return nil

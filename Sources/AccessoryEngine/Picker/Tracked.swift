@@ -86,6 +86,8 @@ enum TrackedKey: Hashable {
     case device(BluetoothAddress)
     case network(SSID)
     case service(String)
+    /// A kind of devices, by the index of its item.
+    case kind(Int)
 }
 
 /// Numbers and identifiers of accessories in range: an accessory that returns keeps its identifier, within

@@ -49,6 +49,10 @@ public protocol Radio: AnyObject {
     /// Discovery runs as long as at least one token lives.
     func discover() -> DiscoveryToken
 
+    /// Adverts that other programs' searches bring are reported as long as a token lives. A device that was reported
+    /// before is reported again.
+    func listen() -> DiscoveryToken
+
     /// Pairs a device that was heard. Answered by exactly one `pairingEnded`, within three minutes, whatever happens.
     ///
     /// - Parameter support: further sides of the accessory: its classic side, its use as an input device. Their failure
@@ -140,7 +144,7 @@ public struct RadioBond: Hashable, Sendable {
     }
 }
 
-/// Keeps discovery running; the end of its life is the end of the need.
+/// Keeps discovery, or the reports of adverts, running; the end of its life is the end of the need.
 public struct DiscoveryToken: ~Copyable {
     private let release: () -> Void
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Discovery as a shared need: while at least one token lives, bluetoothd scans for this connection on each adapter that
-// may be used.
+// Discovery as a shared need: while at least one token lives, adverts are followed, and while one of a search lives,
+// bluetoothd scans for this connection on each adapter that may be used.
 
 internal import AccessoryEngine
 internal import CallsOut
@@ -13,10 +13,12 @@ final class Discovery {
     private let onNeedChange: (Bool) -> Void
     private let onFailure: (RadioFailure) -> Void
     private var tokens = 0
+    private var searches = 0
     private var scans: [ObjectPath: AdapterScan] = [:]
 
     /// - Parameters:
-    ///   - onNeedChange: called for the first token, before the scan begins, and for the end of the last one, after it.
+    ///   - onNeedChange: called with true where all adverts are to be reported anew, before the scan begins, and with
+    ///     false for the end of the last token, after the scan.
     ///   - onFailure: called when no adapter scans, and none will before the next need.
     init(
         on connection: Connection, log: Logger, onNeedChange: @escaping (Bool) -> Void,
@@ -30,18 +32,20 @@ final class Discovery {
 
     var isNeeded: Bool { tokens > 0 }
 
-    func token() -> DiscoveryToken {
+    /// - Parameter searching: false to follow the adverts that other programs' searches bring.
+    func token(searching: Bool = true) -> DiscoveryToken {
         tokens += 1
-        if tokens == 1 {
-            onNeedChange(true)
-            for scan in scans.values { scan.handle(.needed) }
-        }
+        if searching { searches += 1 }
+        if tokens == 1 || !searching || searches == 1 { onNeedChange(true) }
+        if searching, searches == 1 { for scan in scans.values { scan.handle(.needed) } }
         return DiscoveryToken { [weak self] in
             guard let self else { return }
             tokens -= 1
-            guard tokens == 0 else { return }
-            for scan in scans.values { scan.handle(.unneeded) }
-            onNeedChange(false)
+            if searching {
+                searches -= 1
+                if searches == 0 { for scan in scans.values { scan.handle(.unneeded) } }
+            }
+            if tokens == 0 { onNeedChange(false) }
         }
     }
 
@@ -54,7 +58,7 @@ final class Discovery {
                 onFailure(failure)
             }
             scans[path] = scan
-            if isNeeded { scan.handle(.needed) }
+            if searches > 0 { scan.handle(.needed) }
         }
     }
 

@@ -29,6 +29,23 @@ extension BlueZProxy {
         }
     }
 
+    /// Answers from the properties that come from adverts.
+    func answerHeardProperty(_ call: Message, _ device: ObjectPath) {
+        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
+            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
+        }
+        guard interface == Device1.interface else { return refuse(call, .unknownInterface(interface)) }
+        readProperties(of: device, for: call) { [weak self] in
+            let properties = HeardDevice.properties($0)
+            guard call.member == "Get" else { return self?.reply(to: call, [.vardict(properties)]) ?? () }
+            let key = arguments.dropFirst().first?.stringValue ?? ""
+            guard let value = properties[key] else {
+                return self?.refuse(call, .invalidArguments("No such property '\(key)'")) ?? ()
+            }
+            self?.reply(to: call, [.variant(value)])
+        }
+    }
+
     /// Passes on a call for an attribute's value: without the link there is none, as there is none at bluetoothd before
     /// it was read.
     private func readValue(_ call: Message, _ device: ObjectPath) {

@@ -122,6 +122,7 @@ final class BlueZProxy {
         case .connect(let device): links.whenDisconnected(device) { [weak self] in self?.connect(call, device) }
         case .disconnect(let device): upstream.afterWaiting(about: device) { [weak self] in self?.disconnect(call, device) }
         case .deviceProperty(let device): answerDeviceProperty(call, device)
+        case .heardProperty(let device): answerHeardProperty(call, device)
         case .deviceSetting(let device): answerDeviceSetting(call, device)
         case .pairing(let device): answerPairing(call, device)
         case .passed(let device): pass(call, about: device)
@@ -364,7 +365,7 @@ final class BlueZProxy {
 
     private func answerManagedObjects(_ call: Message) {
         let common = shown.showAdapters()
-        guard !scope.devices.isEmpty else { return reply(to: call, [ObjectTree.value(common)]) }
+        guard !scope.devices.isEmpty || scope.heard?.isEmpty == false else { return reply(to: call, [ObjectTree.value(common)]) }
         pass(call, about: nil, in: .objects) { [shown] answer throws(BusError) in
             let devices = shown.objects(try answer.arguments(limits: .generous).first?.entries ?? [])
             return try call.reply([ObjectTree.value(shown.commonObjects.merging(devices) { _, device in device })])
@@ -442,10 +443,12 @@ final class BlueZProxy {
         // Who spoke for an app and does not any more may have been its last client.
         defer { if app != nil, identity.app != app { observer?.clientNeedsChanged() } }
         latestCall = nil
-        let change = shown.setScope(Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices))
+        let hadDevices = !scope.isEmpty
+        let change = shown.setScope(
+            Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices, heard: identity.heardDevices))
         guard isEngaged else { return }
         for device in change.removed { cutOff(device) }
-        if scope.isEmpty, !change.removed.isEmpty { closeUpstream() }
+        if scope.isEmpty, hadDevices { closeUpstream() }
         openUpstream()
         announce(change.added)
         shown.endDiscoveryWithoutPower()
@@ -457,10 +460,16 @@ final class BlueZProxy {
         guard feed.alias != nil, engagement != .replaced || !scope.adapters.isEmpty else { return }
         let former = engagement
         engagement = .following
-        let devices = former == .replaced ? Set(scope.devices.keys) : added
+        let devices = former == .replaced ? Set(scope.devices.keys).union(scope.heard ?? []) : added
         guard former != .awaitingService, !devices.isEmpty else { return }
-        upstream.managedObjects { [weak self] in self?.shown.signalObjects($0, of: devices) }
+        // A device that is heard has one object: a few are cheaper to read than everything.
+        guard devices.count <= Self.fewDevices, devices.allSatisfy(scope.hears) else {
+            return upstream.managedObjects { [weak self] in self?.shown.signalObjects($0, of: devices) }
+        }
+        for device in devices { upstream.properties(of: device) { [weak self] in self?.shown.signalHeard(device, $0) } }
     }
+
+    private static let fewDevices = 8
 
     /// Cuts a device off that is out of scope: calls, the link, notifications, descriptors, and then the objects.
     private func cutOff(_ device: ObjectPath) {
@@ -478,6 +487,13 @@ final class BlueZProxy {
         // Without match rules the signals are not needed.
         guard connection.isListening else { return }
         upstream.subscribe(to: scope.devices.keys, of: owner) { [weak self] in self?.shown.signalChanged($0, of: $1) }
+        listen(to: owner)
+    }
+
+    /// Follows all devices where the app hears kinds. One rule for each would be a thousand for the bus.
+    private func listen(to owner: String, busKnows: Bool = false) {
+        guard scope.heard != nil else { return upstream.stopListening() }
+        upstream.listen(to: owner, busKnows: busKnows) { [weak self] in self?.shown.signalHeard($0) }
     }
 
     // MARK: Between two runs
@@ -500,10 +516,15 @@ final class BlueZProxy {
         agent = Agent(path: state.path("Agent"))
         shown.resume(state)
         sessions.resume(state, baggage)
-        return upstream.resume(
-            state, baggage, devices: connection.isListening ? Array(scope.devices.keys) : [], of: feed.owner ?? BlueZ.service,
-            onDisconnect: { [weak self] in self?.closeUpstream() },
-            { [weak self] in self?.shown.signalChanged($0, of: $1) })
+        let owner = feed.owner ?? BlueZ.service
+        guard
+            upstream.resume(
+                state, baggage, devices: connection.isListening ? Array(scope.devices.keys) : [], of: owner,
+                onDisconnect: { [weak self] in self?.closeUpstream() },
+                { [weak self] in self?.shown.signalChanged($0, of: $1) })
+        else { return false }
+        if connection.isListening, upstream.isOpen { listen(to: owner, busKnows: true) }
+        return true
     }
 
     /// The client hears that all that it has is gone, before its connection closes.

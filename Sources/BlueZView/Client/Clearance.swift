@@ -36,7 +36,7 @@ final class Clearance {
         if let changed = identity.transmissionRefusal { return changed }
         switch matter {
         case .bus, .app: return nil
-        case .device(let device): return scope.devices[device] == nil ? .unknownObject(device) : nil
+        case .device(let device): return scope.contains(device) ? nil : .unknownObject(device)
         case .value(let device):
             guard scope.devices[device] != nil else { return .unknownObject(device) }
             return link(of: device).isConnected ? nil : .notConnected

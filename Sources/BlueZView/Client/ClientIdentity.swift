@@ -70,6 +70,9 @@ final class ClientIdentity {
     /// The accessories that are granted to its app and not switched off.
     var grantedDevices: [GrantedDevice] { app.map { authority.devices(of: $0) } ?? [] }
 
+    /// The devices that its app hears; nil for an app without a grant for a kind.
+    var heardDevices: Set<ObjectPath>? { app.flatMap { authority.heard(by: $0) } }
+
     /// The app uses an accessory: the first time is noted.
     func recordUse(of accessory: AccessoryID, as use: String) {
         guard let app, used.insert(accessory).inserted else { return }

@@ -24,6 +24,8 @@ final class ShownObjects {
     }
     /// The adapters that the client searches with.
     private var discovering: Set<ObjectPath> = []
+    /// Devices that the app hears, and the client knows of.
+    private var announced: Set<ObjectPath> = []
 
     init(_ connection: ClientConnection, _ clearance: Clearance, _ feed: RadioFeed) {
         self.connection = connection
@@ -38,14 +40,18 @@ final class ShownObjects {
 
     /// Sets the client's part of org.bluez.
     ///
-    /// - Returns: the devices that there were and are no more, and those that there are now and were not.
+    /// - Returns: the devices that could be used and cannot any more, and those that there are now and were not.
     func setScope(_ new: Scope) -> (removed: [ObjectPath], added: Set<ObjectPath>) {
         let old = scope
         scope = new
         scope.keepAdapters(of: old) { feed.adapters[$0] != nil }
         let added = Set(scope.devices.keys.filter { old.devices[$0] == nil })
         recordLinks(of: added)
-        return (old.devices.keys.filter { scope.devices[$0] == nil }.sorted(), added)
+        for device in announced.subtracting(scope.heard ?? []).sorted() { signalRemoved(device, HeardDevice.interfaces) }
+        return (
+            old.devices.keys.filter { scope.devices[$0] == nil }.sorted(),
+            added.union((scope.heard ?? []).subtracting(old.heard ?? []))
+        )
     }
 
     /// Another client of the app may hold a link already: the objects show it, and its end is signalled.
@@ -65,6 +71,7 @@ final class ShownObjects {
             "HasSeenAdapters": .boolean(hasSeenAdapters), "HasAccessories": .boolean(!scope.isEmpty),
             "Discovering": .objectPaths(discovering.sorted()), "Adapters": .objectPaths(scope.adapters.sorted()),
         ]
+        if scope.heard != nil { state["Heard"] = .objectPaths(announced.sorted()) }
         state["ShownAdapters"] = .dictionary(
             key: "o", value: "a{sv}", shownAdapters.map { .init(.objectPath($0.key), .vardict($0.value)) })
         return state
@@ -76,6 +83,10 @@ final class ShownObjects {
         scope.isEmpty = !state.isTrue("HasAccessories")
         for entry in state["Devices"]?.entries ?? [] {
             if let path = entry.key.objectPathValue { scope.devices[path] = entry.value.stringValue.flatMap { AccessoryID($0) } }
+        }
+        if state["Heard"] != nil {
+            announced = Set(state.paths("Heard"))
+            scope.heard = announced
         }
         let (connected, resolved) = (Set(state.paths("Connected")), Set(state.paths("Resolved")))
         for device in scope.devices.keys {
@@ -91,6 +102,7 @@ final class ShownObjects {
     /// The radio service is gone, with all its objects.
     func reset() {
         shownLinks = [:]
+        announced = []
         shownAdapters = [:]
     }
 
@@ -183,6 +195,11 @@ final class ShownObjects {
     }
 
     private func interfaces(_ interfaces: [String: DBusValue], of path: ObjectPath) -> [String: DBusValue] {
+        if scope.hears(path) {
+            guard let object = HeardDevice.object(interfaces) else { return [:] }
+            announced.insert(path)
+            return object
+        }
         guard let device = scope.device(of: path) else { return [:] }
         var shown: [String: DBusValue] = [:]
         for (name, value) in interfaces where Scope.shown.contains(name) {
@@ -196,21 +213,43 @@ final class ShownObjects {
     /// Signals the objects that the client may see from now on.
     func signalObjects(_ entries: [DBusValue.Entry], of devices: Set<ObjectPath>) {
         for entry in entries {
-            guard let path = entry.key.objectPathValue, let device = scope.device(of: path), devices.contains(device) else {
-                continue
-            }
+            guard let path = entry.key.objectPathValue, let device = device(of: path), devices.contains(device),
+                !announced.contains(path)
+            else { continue }
             signalAdded(path, entry.value.dictionary)
         }
     }
 
     /// Signals the client's part of added interfaces.
     func signalAdded(_ path: ObjectPath, _ added: [String: DBusValue]) {
-        guard let device = scope.device(of: path), case let shown = interfaces(added, of: path), !shown.isEmpty else { return }
+        guard let device = device(of: path), case let shown = interfaces(added, of: path), !shown.isEmpty else { return }
         emit("/", Bus.objectManager, "InterfacesAdded", [.objectPath(path), ObjectTree.value(shown)], about: .device(device))
+    }
+
+    /// The device that an object is, or belongs to.
+    private func device(of path: ObjectPath) -> ObjectPath? { scope.hears(path) ? path : scope.device(of: path) }
+
+    /// Signals a device that the app hears, with all its properties.
+    func signalHeard(_ device: ObjectPath, _ properties: [String: DBusValue]) {
+        if scope.hears(device), !announced.contains(device) { signalAdded(device, [Device1.interface: .vardict(properties)]) }
+    }
+
+    /// Passes on changed properties of a device that the app hears.
+    func signalHeard(_ message: Message) {
+        guard let path = message.path, announced.contains(path), let (_, changes, gone) = message.changedProperties else { return }
+        signalProperties(
+            path, Device1.interface, HeardDevice.changes(changes), gone: gone.filter(HeardDevice.isAdvertised),
+            about: .device(path))
     }
 
     /// Signals the client's part of removed interfaces.
     func signalRemoved(_ path: ObjectPath, _ removed: [String]) {
+        if announced.contains(path) {
+            guard removed.contains(Device1.interface) else { return }
+            announced.remove(path)
+            return emit(
+                "/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(HeardDevice.interfaces)])
+        }
         guard scope.device(of: path) != nil else { return }
         let shown = removed.filter { Scope.shown.contains($0) }
         if !shown.isEmpty { emit("/", Bus.objectManager, "InterfacesRemoved", [.objectPath(path), .strings(shown)]) }

@@ -36,6 +36,8 @@ final class Upstream {
     private let log: Logger
     private var connection: Connection?
     private var subscriptions: [ObjectPath: Subscription] = [:]
+    /// To the properties of all devices.
+    private var listening: Subscription?
     private var calls: [Int: CallInFlight] = [:]
     private var callsMade = 0
     /// Calls that org.bluez has not answered, also those that were given up here.
@@ -108,6 +110,7 @@ final class Upstream {
         abandon(.notReady) { _ in true }
         for subscription in subscriptions.values { subscription.cancel() }
         subscriptions = [:]
+        stopListening()
         queue.withdrawAll(of: self, share.party)
         connection = nil
         let lanes = underWay
@@ -119,7 +122,8 @@ final class Upstream {
 
     // MARK: Signals
 
-    var isSubscribed: Bool { !subscriptions.isEmpty }
+    var isOpen: Bool { connection != nil }
+    var isSubscribed: Bool { !subscriptions.isEmpty || listening != nil }
 
     /// Subscribes to `PropertiesChanged` of devices and their attributes, in addition to the present ones.
     ///
@@ -134,6 +138,19 @@ final class Upstream {
                 sender: owner, below: device, interface: Bus.properties, member: "PropertiesChanged", busKnows: busKnows
             ) { body($0, device) }
         }
+    }
+
+    /// Subscribes to `PropertiesChanged` of all devices, once.
+    func listen(to owner: String, busKnows: Bool, _ body: @escaping (Message) -> Void) {
+        guard let connection, listening == nil else { return }
+        listening = connection.subscribe(
+            sender: owner, below: BlueZ.manager, interface: Bus.properties, member: "PropertiesChanged",
+            argument0: Device1.interface, busKnows: busKnows, handler: body)
+    }
+
+    func stopListening() {
+        listening?.cancel()
+        listening = nil
     }
 
     func unsubscribe(from device: ObjectPath) {
@@ -214,6 +231,13 @@ final class Upstream {
     func managedObjects(_ body: @escaping ([DBusValue.Entry]) -> Void) {
         connection?.call(.viewClientObjects, at: "/") { result in
             body((try? result.get())?.first?.entries ?? [])
+        }
+    }
+
+    /// Asks for a device's properties; not counted, as before.
+    func properties(of device: ObjectPath, _ body: @escaping ([String: DBusValue]) -> Void) {
+        connection?.call(.viewLink, at: device) { result in
+            if let properties = (try? result.get())?.first?.vardictValue { body(properties) }
         }
     }
 

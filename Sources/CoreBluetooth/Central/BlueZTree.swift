@@ -74,6 +74,9 @@ struct BlueZTree {
     /// A device's properties; nil without an object.
     func device(_ path: ObjectPath) -> Properties<Device1>? { properties(of: path) }
 
+    /// All devices.
+    var devices: [ObjectPath] { objects.filter { $0.value[Device1.interface] != nil }.map(\.key) }
+
     /// An accessory's advertisement.
     struct Advertisement: Equatable, Sendable {
         var localName: String?

@@ -84,7 +84,14 @@ final class CentralClient {
     }
 
     private func deviceChanged(_ path: ObjectPath, _ changed: Set<String>) {
-        guard let grant = session.grants.first(where: { $0.path == path }) else { return }
+        guard let grant = session.grants.first(where: { $0.path == path }) else {
+            if session.tree.device(path) != nil, !changed.isDisjoint(with: Self.advertised),
+                let heard = ViewSession.Grant(heard: path)
+            {
+                scanner.advertised(heard)
+            }
+            return
+        }
         if changed.contains("Connected") { publishConnectionEvent(grant) }
         let link = links[grant.identifier]
         link?.handle(.deviceChanged(changed))
@@ -94,15 +101,15 @@ final class CentralClient {
                 peripheral.delegate?.peripheralDidUpdateName(peripheral)
             }
         }
-        if session.tree.device(path) != nil,
-            !changed.isDisjoint(with: ["RSSI", "ManufacturerData", "ServiceData", "UUIDs"])
-        {
+        if session.tree.device(path) != nil, !changed.isDisjoint(with: Self.advertised) {
             scanner.advertised(grant)
             link?.handle(.advertised)
         }
         // The discovery also finds objects that BlueZ has removed.
         if link?.needsDiscovery == true { scanner.update() }
     }
+
+    private static let advertised = ["RSSI", "ManufacturerData", "ServiceData", "UUIDs"]
 
     private func link(of path: ObjectPath) -> PeripheralLink? {
         links.values.first { $0.isConnected && path.isBelow($0.path) }

@@ -63,7 +63,7 @@ final class Scanner {
 
     // MARK: Advertisements
 
-    /// An advertisement of a granted accessory was received.
+    /// An advertisement of a granted accessory was received, or of a device of a kind that the app may hear.
     func advertised(_ grant: ViewSession.Grant) {
         guard let request, let device = session.tree.device(grant.path), !device.isConnected else { return }
         let advertisement = device.advertisement
@@ -86,7 +86,9 @@ final class Scanner {
 
     /// Accessories that the running discovery has found before the scan began.
     private func publishKnown() {
-        for grant in session.grants where session.tree.device(grant.path)?.rssi != nil { advertised(grant) }
+        let granted = Set(session.grants.map(\.path))
+        let heard = session.tree.devices.filter { !granted.contains($0) }.compactMap(ViewSession.Grant.init(heard:))
+        for grant in session.grants + heard where session.tree.device(grant.path)?.rssi != nil { advertised(grant) }
     }
 
     // MARK: The discovery

@@ -14,6 +14,28 @@ final class ViewSession {
         /// The object that org.bluez has for it, or would have.
         let path: ObjectPath
         let name: String
+
+        init(identifier: UUID, path: ObjectPath, name: String) {
+            self.identifier = identifier
+            self.path = path
+            self.name = name
+        }
+
+        /// A device of a kind that the app may hear. The view shows no other object without a grant of its own.
+        ///
+        /// - Returns: nil for a path that is no device's.
+        init?(heard path: ObjectPath) {
+            let digits = path.rawValue.suffix(17).split(separator: "_").compactMap { UInt8($0, radix: 16) }
+            guard digits.count == 6 else { return nil }
+            // Version 8 (RFC 9562, 5.8): the address, under a prefix of ours.
+            identifier = UUID(
+                uuid: (
+                    0xAC, 0xCE, 0x55, 0x02, 0x1E, 0xA2, 0x80, 0x00, 0x80, 0x00, digits[0], digits[1], digits[2], digits[3],
+                    digits[4], digits[5]
+                ))
+            self.path = path
+            name = ""
+        }
     }
 
     enum Event {

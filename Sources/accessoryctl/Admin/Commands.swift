@@ -212,6 +212,68 @@ struct Revoke: ParsableCommand {
     }
 }
 
+struct Devices: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Lists the devices that an app hears now by a grant for a kind.",
+        discussion: "The list is empty while no client of the app uses Bluetooth. Excluded devices are marked.")
+    @OptionGroup var options: BusOptions
+    @OptionGroup var output: TableOptions
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let found = try inventory.grant(grant)
+            let answer = try inventory.connection.callAndWait(
+                AccessoryBus.name, found.path, AccessoryBus.grant, "ListDevices", timeout: .seconds(40))
+            let devices = HeardDeviceEntry.list(wire: answer.first)
+            if output.json {
+                return Output.json(
+                    .array(
+                        devices.map {
+                            .object(["address": .text($0.address), "name": .text($0.name), "excluded": .boolean(false)])
+                        }
+                            + found.excluded.map { .object(["address": .text($0), "excluded": .boolean(true)]) }))
+            }
+            let table = try Table(
+                ["ADDRESS", "STATE", "NAME"],
+                devices.map { [$0.address, "heard", $0.name] } + found.excluded.map { [$0, "excluded", ""] }, output)
+            output.paged { table.write() }
+        }
+    }
+}
+
+struct Exclude: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Excludes a device from a grant for a kind: the app does not hear it.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
+    @Argument(help: "The device's address (accessoryctl devices).") var address: String
+
+    func run() throws { try Ending.guarding { try Inventory(options).exclude(address, true, from: grant) } }
+}
+
+struct Include: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Includes an excluded device again.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
+    @Argument(help: "The device's address.") var address: String
+
+    func run() throws { try Ending.guarding { try Inventory(options).exclude(address, false, from: grant) } }
+}
+
+extension Inventory {
+    fileprivate func exclude(_ address: String, _ isExcluded: Bool, from id: String) throws(BusError) {
+        let grant = try grant(id)
+        _ = try connection.callAndWait(
+            AccessoryBus.name, grant.path, AccessoryBus.grant, isExcluded ? "Exclude" : "Include", [.string(address)],
+            timeout: .seconds(40))
+        StandardOutput.line(
+            isExcluded
+                ? "excluded: \(grant.app) no longer hears \(address)" : "included: \(grant.app) may hear \(address)")
+    }
+}
+
 struct Remove: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Removes an accessory with all its grants and its bond.",

@@ -25,6 +25,7 @@ enum Texts {
 
     /// Signal, network and state, which follow the names.
     static func rest(_ offer: PickerOffer, _ detail: Detail) -> String {
+        if let devices = offer.maxDevices { return kind(offer, devices, detail) }
         var text = "  " + (detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "")
         if offer.network != nil, detail != .least { text += "  " + network(offer) }
         switch detail {
@@ -33,6 +34,19 @@ enum Texts {
             return text + "  " + state
         case .short: return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new")
         case .least: return text
+        }
+    }
+
+    /// A kind of devices: its extent, and the devices in range.
+    private static func kind(_ offer: PickerOffer, _ devices: Int, _ detail: Detail) -> String {
+        let names = offer.namesInRange.map { StandardOutput.printable($0) }.joined(separator: ", ")
+        let extent = "  hears all such devices, now and later"
+        switch detail {
+        case .all:
+            return extent + ", up to \(devices) at a time; \(offer.devicesInRange ?? 0) in range"
+                + (names.isEmpty ? "" : ": \(names)")
+        case .short: return extent + "; \(offer.devicesInRange ?? 0) in range"
+        case .least: return "  hears all"
         }
     }
 

@@ -13,6 +13,9 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
     private let key = DispatchSpecificKey<Bool>()
     /// Called with each line, on the queue.
     var onEvent: ((String) -> Void)?
+    /// Connects to each peripheral that it discovers.
+    var connects = false
+    private var retained: [CBPeripheral] = []
 
     init(on queue: DispatchQueue = DispatchQueue(label: "test.app")) {
         self.queue = queue
@@ -52,6 +55,10 @@ class Recorder: NSObject, CBCentralManagerDelegate, CBPeripheralDelegate {
         _ central: CBCentralManager, didDiscover peripheral: CBPeripheral, advertisementData: [String: Any],
         rssi RSSI: NSNumber
     ) {
+        if connects {
+            retained.append(peripheral)
+            central.connect(peripheral)
+        }
         let services = advertisementData[CBAdvertisementDataServiceUUIDsKey] as? [CBUUID] ?? []
         record(
             "discovered \(peripheral.name ?? "-") \(RSSI) \(services.map(\.uuidString).joined(separator: ",")) "

@@ -108,7 +108,9 @@ final class World {
     /// Lets the person pick an accessory.
     ///
     /// - Returns: the event that the app receives.
-    func addedEvent(_ name: String = "Pink", _ service: String = Gadget.service) async throws -> ASAccessoryEvent {
+    func addedEvent(
+        _ name: String = "Pink", _ service: String = Gadget.service, access: ASDiscoveryDescriptor.Access = .full
+    ) async throws -> ASAccessoryEvent {
         let picker = try ChildProcess(
             "accessoryctl", ["picker", "--bus", bus.address, "--pick", name, "--accept-passkey", "--stay"])
         defer { picker.end() }
@@ -116,6 +118,7 @@ final class World {
         let session = try await self.activeSession()
         let descriptor = ASDiscoveryDescriptor()
         descriptor.bluetoothServiceUUID = CBUUID(string: service)
+        descriptor.access = access
         let png = Data([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + [UInt8](repeating: 7, count: 32))
         guard let image = UIImage(data: png) else { throw Overdue(description: "the image is none") }
         try await session.showPicker(for: [ASPickerDisplayItem(name: name, productImage: image, descriptor: descriptor)]

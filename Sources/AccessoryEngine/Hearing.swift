@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices that apps hear by grants for a kind: matched while a client of the app uses the view, and kept until the
+// radio drops them.
+
+internal import AccessoryCore
+public import AccessoryModel
+internal import Logging
+
+/// A device that an app hears.
+public struct HeardMember: Hashable, Sendable {
+    /// Of the device, at present.
+    public let address: BluetoothAddress
+    /// Its Local Name; empty without one. A stranger's text.
+    public let name: String
+}
+
+final class Hearing {
+    /// The kinds of one app, and the devices that match them.
+    private struct Listener {
+        let kinds: [GrantedAccessory]
+        var matcher: Matcher
+        /// The device's adverts, and the index of its kind.
+        var members: [BluetoothAddress: (advert: Advertisement, kind: Int)] = [:]
+        /// Kinds with as many devices as they may have, which the log has.
+        var full: Set<Int> = []
+
+        init(_ kinds: [GrantedAccessory]) {
+            self.kinds = kinds
+            matcher = Matcher(kinds.map(\.grant.terms.descriptor))
+        }
+
+        func count(of kind: Int) -> Int { members.values.count { $0.kind == kind } }
+    }
+
+    private let services: EngineServices
+    /// Apps with a client that uses the view.
+    private var present: Set<AppID> = []
+    private var listeners: [AppID: Listener] = [:]
+    private var policy = AccessPolicy()
+    private var adverts: DiscoveryToken?
+
+    private var registry: GrantRegistry { services.registry }
+
+    init(_ services: EngineServices) {
+        self.services = services
+    }
+
+    /// The devices that an app hears; nil for an app without a kind.
+    func members(of app: AppID) -> [BluetoothAddress]? {
+        listeners[app].map { Array($0.members.keys) } ?? (kinds(of: app).isEmpty ? nil : [])
+    }
+
+    /// The devices that an app hears by one grant, by their addresses.
+    func members(by grant: Grant) -> [HeardMember] {
+        guard let listener = listeners[grant.app],
+            let kind = listener.kinds.firstIndex(where: { $0.grant.id == grant.id })
+        else { return [] }
+        return listener.members.values.filter { $0.kind == kind }
+            .map { HeardMember(address: $0.advert.address, name: $0.advert.localName ?? "") }.sorted { $0.address < $1.address }
+    }
+
+    // MARK: Changes
+
+    /// The apps with a client that uses the view now.
+    func setPresent(_ apps: Set<AppID>) {
+        guard apps != present else { return }
+        present = apps
+        review()
+    }
+
+    /// Looks at the grants and rules anew: a device that they open no more is not heard from now on.
+    func review() {
+        var seeks = false
+        let rulesChanged = policy != registry.policy
+        policy = registry.policy
+        for app in present.union(listeners.keys) {
+            let kinds = present.contains(app) ? kinds(of: app) : []
+            let former = listeners[app]
+            guard rulesChanged || kinds.map(\.grant.decisive) != (former?.kinds.map(\.grant.decisive) ?? []) else { continue }
+            guard !kinds.isEmpty else {
+                listeners[app] = nil
+                continue
+            }
+            seeks = true
+            var listener = Listener(kinds)
+            for member in former?.members.values ?? [:].values { _ = admit(member.advert, to: &listener, of: app) }
+            listeners[app] = listener
+        }
+        if listeners.isEmpty { adverts = nil }
+        // Reported anew: a device that is no change to the radio may be one to a new kind.
+        if seeks { adverts = services.radio.listen() }
+    }
+
+    private func kinds(of app: AppID) -> [GrantedAccessory] {
+        registry.ledger.accessories(of: app).filter {
+            $0.grant.terms.descriptor.isKind && registry.usable($0.accessory.id, to: app, by: .bluetooth) != nil
+        }.sorted { $0.grant.id < $1.grant.id }
+    }
+
+    /// Takes in adverts; publishes the apps that hear other devices now.
+    func heard(_ changes: [HeardDevice]) {
+        for app in listeners.keys {
+            guard var listener = listeners.removeValue(forKey: app) else { continue }
+            var hasNew = false
+            for content in changes.lazy.compactMap(\.content) where admit(content, to: &listener, of: app) { hasNew = true }
+            listeners[app] = listener
+            if hasNew { services.publisher.publish(.hearing(app)) }
+        }
+    }
+
+    /// - Returns: whether the device is a new one.
+    private func admit(_ advert: Advertisement, to listener: inout Listener, of app: AppID) -> Bool {
+        let address = advert.address
+        if let kind = listener.members[address]?.kind {
+            listener.members[address] = (advert, kind)
+            return false
+        }
+        guard let kind = listener.matcher.firstMatch(advert, smoothedRSSI: nil),
+            case let granted = listener.kinds[kind], !granted.grant.terms.excluded.contains(address.value),
+            registry.policy.denial(of: AccessoryCandidate(advertisement: advert), to: app) == nil
+        else { return false }
+        let most = granted.grant.terms.descriptor.maxDevices ?? Limits.usualHeardDevices
+        guard listener.count(of: kind) < most else {
+            if listener.full.insert(kind).inserted {
+                services.log.notice(
+                    "a kind has as many devices as it may have",
+                    metadata: ["app": "\(app)", "grant": "\(granted.grant.id)", "devices": "\(most)"])
+            }
+            return false
+        }
+        listener.members[address] = (advert, kind)
+        return true
+    }
+
+    /// The radio has dropped a device.
+    func lost(_ address: BluetoothAddress) {
+        for app in listeners.keys where listeners[app]?.members.removeValue(forKey: address) != nil {
+            services.publisher.publish(.hearing(app))
+        }
+    }
+
+    /// The radio has lost all devices.
+    func lostAll() {
+        for app in listeners.keys {
+            listeners[app]?.members = [:]
+            listeners[app]?.full = []
+        }
+    }
+}
+
+extension Grant {
+    fileprivate struct Decisive: Hashable {
+        let id: Int64
+        let terms: Terms
+    }
+
+    /// The grant, as far as it decides on devices.
+    fileprivate var decisive: Decisive { Decisive(id: id, terms: terms) }
+}
