@@ -169,6 +169,15 @@ class Kinds(KindTest):
         wait(lambda: not self.simulator.discovering, what="discovery to end", also_every=0.05)
         wait(lambda: list(self.admin("ListDevices")) == [], what="the list to be empty", also_every=0.05)
 
+    def test_a_client_that_only_listens_hears_all(self):
+        self.allow()
+        self.world.admin.call(ADAPTER, ADAPTER1, "StartDiscovery", to=BLUEZ)
+        first = self.searching()
+        only = self.view()
+        for tag in self.tags:
+            wait(lambda tag=tag: only.changes(tag, "RSSI"), what=f"{tag} to be heard")
+        first.close()
+
     def test_at_most_so_many(self):
         self.allow(kind(maxDevices=dbus.UInt32(2)))
         view = self.view()

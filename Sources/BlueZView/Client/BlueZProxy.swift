@@ -461,7 +461,8 @@ final class BlueZProxy {
         let former = engagement
         engagement = .following
         let devices = former == .replaced ? Set(scope.devices.keys).union(scope.heard ?? []) : added
-        guard former != .awaitingService, !devices.isEmpty else { return }
+        guard former != .awaitingService else { return shown.assumeAnnounced() }
+        guard !devices.isEmpty else { return }
         // A device that is heard has one object: a few are cheaper to read than everything.
         guard devices.count <= Self.fewDevices, devices.allSatisfy(scope.hears) else {
             return upstream.managedObjects { [weak self] in self?.shown.signalObjects($0, of: devices) }

@@ -229,6 +229,9 @@ final class ShownObjects {
     /// The device that an object is, or belongs to.
     private func device(of path: ObjectPath) -> ObjectPath? { scope.hears(path) ? path : scope.device(of: path) }
 
+    /// The client asks for the devices itself, or does without.
+    func assumeAnnounced() { announced = scope.heard ?? [] }
+
     /// Signals a device that the app hears, with all its properties.
     func signalHeard(_ device: ObjectPath, _ properties: [String: DBusValue]) {
         if scope.hears(device), !announced.contains(device) { signalAdded(device, [Device1.interface: .vardict(properties)]) }
