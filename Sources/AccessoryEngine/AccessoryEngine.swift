@@ -579,12 +579,10 @@ extension AccessoryEngine: RadioObserver {
 
     /// Publishes the change of the radio's object.
     public func deviceChanged(_ address: BluetoothAddress?) {
-        if let address {
-            if let accessory = ledger.accessory(at: address) { services.publisher.publish(.deviceChanged(of: accessory)) }
-        } else {
-            for accessory in ledger.accessories.values { services.publisher.publish(.deviceChanged(of: accessory)) }
-        }
-        services.publisher.publish(.access)
+        let accessories = address.map { [ledger.accessory(at: $0)].compactMap(\.self) } ?? Array(ledger.accessories.values)
+        for accessory in accessories { services.publisher.publish(.deviceChanged(of: accessory)) }
+        // Strangers come and go all the time.
+        if address == nil || !accessories.isEmpty { services.publisher.publish(.access) }
         bondWatch.review(address)
     }
 }

@@ -34,6 +34,8 @@ final class BlueZProxy {
     /// The latest call and its verdict: most clients repeat it.
     private var latestCall: RoutedCall?
     private var agent = Agent()
+    /// While objects are read: devices to announce after another reading.
+    private var unread: Set<ObjectPath>?
 
     private var feed: RadioFeed { environment.feed }
     private var links: LinkCoordinator { environment.links }
@@ -462,15 +464,36 @@ final class BlueZProxy {
         engagement = .following
         let devices = former == .replaced ? Set(scope.devices.keys).union(scope.heard ?? []) : added
         guard former != .awaitingService else { return shown.assumeAnnounced() }
-        guard !devices.isEmpty else { return }
-        // A device that is heard has one object: a few are cheaper to read than everything.
-        guard devices.count <= Self.fewDevices, devices.allSatisfy(scope.hears) else {
-            return upstream.managedObjects { [weak self] in self?.shown.signalObjects($0, of: devices) }
-        }
-        for device in devices { upstream.properties(of: device) { [weak self] in self?.shown.signalHeard(device, $0) } }
+        if !devices.isEmpty { readObjects(of: devices) }
     }
 
-    private static let fewDevices = 8
+    private static let fewDevices = 32
+
+    /// Reads the objects to announce, once at a time: in a crowd devices come in bursts. A device that is heard has one
+    /// object: a few are cheaper to read than everything.
+    private func readObjects(of devices: Set<ObjectPath>) {
+        if let waiting = unread { return unread = waiting.union(devices) }
+        guard upstream.isOpen else { return }
+        unread = []
+        if devices.count <= Self.fewDevices, devices.allSatisfy(scope.hears) {
+            return upstream.properties(of: devices.sorted()) { [weak self] in
+                self?.shown.signalHeard($0, $1)
+            } completion: {
+                [weak self] in
+                self?.haveRead()
+            }
+        }
+        upstream.managedObjects { [weak self] objects in
+            self?.shown.signalObjects(objects, of: devices)
+            self?.haveRead()
+        }
+    }
+
+    private func haveRead() {
+        let later = unread ?? []
+        unread = nil
+        if !later.isEmpty { readObjects(of: later) }
+    }
 
     /// Cuts a device off that is out of scope: calls, the link, notifications, descriptors, and then the objects.
     private func cutOff(_ device: ObjectPath) {
@@ -538,6 +561,7 @@ final class BlueZProxy {
 
     private func closeUpstream() {
         upstream.close()
+        unread = nil
         sessions.clearNotifications()
         shown.endDiscovery()
     }

@@ -234,11 +234,15 @@ final class Upstream {
         }
     }
 
-    /// Asks for a device's properties; not counted, as before.
-    func properties(of device: ObjectPath, _ body: @escaping ([String: DBusValue]) -> Void) {
-        connection?.call(.viewLink, at: device) { result in
-            if let properties = (try? result.get())?.first?.vardictValue { body(properties) }
-        }
+    /// Asks for the properties of devices; not counted, as before.
+    func properties(
+        of devices: [ObjectPath], each body: @escaping (ObjectPath, [String: DBusValue]) -> Void, completion: @escaping () -> Void
+    ) {
+        connection?.askEach(
+            .viewLink, at: devices,
+            each: { index, answer in
+                if let properties = (try? answer.arguments())?.first?.vardictValue { body(devices[index], properties) }
+            }, completion: completion)
     }
 
     /// Stops notifications that the client has begun.
