@@ -75,6 +75,8 @@ public struct AccessPolicy: Hashable, Sendable {
     public var approvals: [Approval] = []
     /// Denials, also of approved and granted accessories; the first that fits counts.
     public var denials: [Denial] = []
+    /// Lists of accessories that are approved one by one, from files of their own. `Unattended` applies them.
+    public var lists: [ClaimList] = []
     /// Why the files cannot be relied on: until they can, nothing new is set up.
     public var problem: String?
 
