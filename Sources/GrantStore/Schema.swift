@@ -3,7 +3,7 @@
 
 enum Schema {
     /// SQLite's `user_version` of a store. Lower numbers belong to stores from before the first release.
-    static let version = 11
+    static let version = 12
 
     private static let script = """
         CREATE TABLE accessory (
@@ -38,6 +38,15 @@ enum Schema {
             UNIQUE (app, accessory)
         ) STRICT;
         CREATE TABLE mutedApp (app TEXT PRIMARY KEY NOT NULL, since INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
+        CREATE TABLE claim (
+            list TEXT NOT NULL,
+            entry TEXT NOT NULL,
+            app TEXT NOT NULL,
+            accessory TEXT NOT NULL,
+            isAuthenticated INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            PRIMARY KEY (list, entry)
+        ) STRICT;
         CREATE TABLE bondIntent (
             address TEXT NOT NULL,
             addressKind TEXT NOT NULL,

@@ -158,11 +158,12 @@ public final class PickerRun {
 
     // MARK: Offers
 
-    func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
+    /// - Parameter unattended: where no person picks.
+    func list(_ ledger: Ledger, _ policy: AccessPolicy, _ unattended: Unattended? = nil) -> OfferList {
         OfferList(
             request: request, app: session.app.id, items: items, isFiltered: settings.options.contains(.filterDiscoveryResults),
             inRange: inRange,
-            disclosure: disclosure.value, ledger: ledger, policy: policy)
+            disclosure: disclosure.value, ledger: ledger, policy: policy, unattended: unattended)
     }
 
     /// The advert and the network of an offered accessory.
