@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claim lists: what is left of them, and a rehearsal of approvals without a person.
+// Claim lists: their entries, used and left, and a rehearsal of approvals without a person.
 
 internal import AccessoryBus
 internal import AccessoryCore
@@ -127,7 +127,7 @@ extension Policy {
             }
         }
 
-        /// One device, and what becomes of it.
+        /// One device, and the verdict on it.
         private struct Heard {
             let id: String
             let candidate: AccessoryCandidate
@@ -143,7 +143,8 @@ extension Policy {
             init(_ accessory: Scenario.Accessory) {
                 id = accessory.id
                 rssi = accessory.adverts.first?.rssi
-                // The address of the scenario is the identity; on the air such a device has another, which no list can name.
+                // The address of the scenario is the identity; on the air such a device has another, which no list can
+                // name.
                 let address =
                     accessory.airAddress.type == .rpa
                     ? BluetoothAddress(value: accessory.address.value & ~(0b11 << 46) | 0b01 << 46, kind: .random)
