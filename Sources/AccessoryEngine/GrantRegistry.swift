@@ -75,7 +75,7 @@ final class GrantRegistry {
     func unattended(for app: AppID) -> Unattended { Unattended(policy, claims, app, now: clock.now) }
 
     /// The accessory of an entry was picked, and its run has ended.
-    func endAttempt(at key: Claim.Key) { if claims.made[key] == nil { claims.addFailure(of: key) } }
+    func endAttempt(at key: Claim.Key) { if claims.made[key] == nil { claims.addFailure(of: key, at: clock.now) } }
 
     // MARK: Changes
 

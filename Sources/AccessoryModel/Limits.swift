@@ -54,6 +54,8 @@ public enum Limits {
     public static let pickerWait = 0...86_400.0
     /// Entries of one claim list.
     public static let entriesPerClaimList = 1000
+    /// Seconds from a failed set-up by a claim list to the next one of the same accessory.
+    public static let claimRetry: Int64 = 10
     /// Seconds between two looks at a claim list for which a request waits.
     public static let claimListReview = 60.0
     /// Requests that wait for a picker.

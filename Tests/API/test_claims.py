@@ -6,10 +6,12 @@ import signal
 import subprocess
 import time
 
-from harness.names import ADMIN, ADMIN_PATH, NAME, PINK, error
+import dbus
+
+from harness.names import ADMIN, ADMIN_PATH, NAME, PINK, SESSION, error
 from harness.programs import BIN
 from harness.radio import accessory, scenario
-from harness.values import item
+from harness.values import item, sv
 from harness.waiting import wait
 from test_policy import PolicyTest, ctl
 
@@ -72,10 +74,12 @@ class ClaimsTest(PolicyTest):
 class Taking(ClaimsTest):
     def test_the_listed_are_taken_and_the_nearer_stranger_is_not(self):
         self.put(listed(["SN-1,Kitchen", "SN-2,"], "serial,name"))
+        self.simulator.do("vanish", "sn-2")
         app = self.app()
         self.set_up(app)
         self.assertEqual(self.simulator.bonds, ["sn-1"])
         self.assertEqual(self.left(), ["SN-2"])
+        self.simulator.do("return", "sn-2")
         self.set_up(app)
         self.assertEqual(self.simulator.bonds, ["sn-1", "sn-2"])
         self.assertEqual(self.left(), [])
@@ -122,8 +126,10 @@ class Taking(ClaimsTest):
         self.assertEqual(self.left(), ["SN-1"])
 
     def test_consumed_once_across_restarts_and_other_files(self):
+        self.simulator.do("vanish", "sn-2")
         self.put(listed(["SN-1", "SN-2"]))
         self.set_up()
+        self.simulator.do("return", "sn-2")
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.world.restart_daemon(number)
             self.assertEqual(self.left(), ["SN-2"])
@@ -145,16 +151,40 @@ class Taking(ClaimsTest):
         self.world.restart_daemon(signal.SIGKILL)
         self.assertEqual((self.left(), self.world.grants()), (["SN-1"], {}))
 
+    def test_a_crowd_of_nearer_strangers(self):
+        """More than a picker shows, and all nearer."""
+        self.start(scenario(self.device("stranger", 0x10, rssi=-30, count=100), self.device("SN-1", 2, rssi=-90)))
+        self.put(listed(["SN-9"]))
+        app = self.app()
+        app.show_picker(item("Die"), discoveryTimeout=600.0)
+        wait(lambda: sum("event=offered" in each for each in self.world.daemon.lines) >= 64, what="the crowd", also_every=0.05)
+        self.put(listed(["SN-1"], Id="autumn"), "autumn.conf")
+        app.wait_event("pickerDidDismiss")
+        self.assertEqual(self.simulator.bonds, ["sn-1"])
+
     def test_one_that_fails_does_not_stand_in_the_way(self):
         self.start(scenario(self.device("SN-1", 2, pairing={"mode": "none"}), self.device("SN-2", 3)))
         self.put(listed(["SN-1", "SN-2"]))
         app = self.app()
-        self.assertDismissed(self.set_up(app), "UserCancelled")
-        self.set_up(app)
+        for _ in range(2):
+            self.set_up(app)
         self.assertEqual(self.left(), ["SN-1"])
 
 
 class Limits(ClaimsTest):
+    def test_a_request_waits_for_the_window(self):
+        self.put(listed(["SN-1"], From=when(4)))
+        app, ends = self.app(), time.time() + 4
+        shown = []
+        app.call_later(
+            app.session, SESSION, "ShowPicker", lambda *result: shown.append(result), "aa{sv}a{sv}",
+            dbus.Array([sv(item("Die"))], "a{sv}"), sv({"waitForPicker": 3600.0}))
+        app.settle()
+        self.assertEqual(shown, [])
+        app.wait_event("pickerDidDismiss")
+        self.assertGreater(time.time(), ends - 1)
+        self.assertEqual(self.left(), [])
+
     def refused(self, says):
         self.assertFails(error("PickerRestricted"), self.app().show_picker, item("Die"), says=["claim list spring", says])
 
@@ -341,6 +371,7 @@ class Reports(ClaimsTest):
 
     def test_a_table_for_people(self):
         self.put(listed(["SN-1,Kitchen", "SN-2,"], "serial,name"))
+        self.simulator.do("vanish", "sn-2")
         self.set_up()
         status, lines = ctl("claims", "spring", "--bus", self.world.bus.address)
         self.assertEqual(status, 0)
@@ -382,6 +413,7 @@ class Rehearsal(ClaimsTest):
         self.assertEqual(played["SN-1"], (None, "not approved: claim list spring has set up its Count=1"))
         self.assertIsNone(played["stranger"][0])
         # As the daemon decides.
+        self.simulator.do("vanish", "sn-1")
         self.set_up()
         self.assertEqual(self.simulator.bonds, ["sn-2"])
         # At another time nothing is approved.

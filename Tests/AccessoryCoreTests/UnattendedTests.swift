@@ -95,11 +95,16 @@ import Testing
 
     @Test func failuresComeLast() {
         var claims = Claims()
-        claims.addFailure(of: .init(list: "spring", entry: "A"))
+        claims.addFailure(of: .init(list: "spring", entry: "A"), at: 120)
         let air = [(device("A"), -50), (device("B", 2), -50)] as [(AccessoryCandidate, Int?)]
         #expect(decide(policy([list(["A", "B"])]), air, claims).choice == 1)
-        claims.addFailure(of: .init(list: "spring", entry: "B"))
+        claims.addFailure(of: .init(list: "spring", entry: "B"), at: 125)
         #expect(decide(policy([list(["A", "B"])]), air, claims).choice == 0)
+        // Even alone, it leaves the others a while to be heard.
+        let soon = decide(policy([list(["A", "B"])]), [air[0]], claims, now: 129)
+        #expect(soon.choice == nil)
+        #expect(soon.verdicts[0].contains("is not tried for 10 s: its set-up has failed"))
+        #expect(decide(policy([list(["A", "B"])]), [air[0]], claims, now: 130).choice == 0)
     }
 
     @Test func twoThatFitAreBothLeft() {

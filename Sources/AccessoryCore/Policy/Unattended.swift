@@ -8,8 +8,9 @@ public import AccessoryModel
 public struct Claims: Hashable, Sendable {
     /// All that the store has.
     public private(set) var made: [Claim.Key: Claim] = [:]
-    /// Failed attempts since the start: an accessory that fails again and again does not stand in the others' way.
-    private var failures: [Claim.Key: Int] = [:]
+    /// Times of the last failed attempts since the start, in seconds since 1970: an accessory that fails again and
+    /// again does not stand in the others' way.
+    private var failures: [Claim.Key: Int64] = [:]
 
     /// Those of the store.
     public init(_ made: [Claim] = []) {
@@ -20,9 +21,9 @@ public struct Claims: Hashable, Sendable {
     public mutating func add(_ claim: Claim) { made[claim.key] = claim }
 
     /// The accessory of an entry was picked, and not set up.
-    public mutating func addFailure(of key: Claim.Key) { failures[key, default: 0] += 1 }
+    public mutating func addFailure(of key: Claim.Key, at time: Int64) { failures[key] = time }
 
-    fileprivate func failures(of key: Claim.Key) -> Int { failures[key, default: 0] }
+    fileprivate func failure(of key: Claim.Key) -> Int64? { failures[key] }
 
     /// How many claims of a list were made.
     public func count(of list: ClaimList) -> Int { made.keys.count(where: { $0.list == list.id }) }
@@ -48,6 +49,7 @@ public struct Unattended {
         public let list: ClaimList
         /// The entry.
         public let entry: ClaimList.Entry
+        fileprivate let failure: Int64?
         fileprivate let order: [Int]
 
         /// For the store.
@@ -67,14 +69,18 @@ public struct Unattended {
     private let policy: AccessPolicy
     private let claims: Claims
     private let app: AppID
+    private let now: Int64
     private let lists: [ClaimList]
     private let closed: String?
+    /// When the next list of the app's opens; nil for none.
+    public let opening: Int64?
 
     /// - Parameter now: seconds since 1970.
     public init(_ policy: AccessPolicy, _ claims: Claims, _ app: AppID, now: Int64) {
         self.policy = policy
         self.claims = claims
         self.app = app
+        self.now = now
         var obstacles: [String] = []
         lists = policy.lists.filter { list in
             guard policy.problem == nil, list.app == app else { return false }
@@ -82,6 +88,7 @@ public struct Unattended {
             obstacles.append("claim list \(list.id) \(obstacle)")
             return false
         }
+        opening = policy.lists.filter { $0.app == app && $0.window.lowerBound > now }.map(\.window.lowerBound).min()
         closed = obstacles.isEmpty ? nil : obstacles.joined(separator: "; ")
     }
 
@@ -108,8 +115,8 @@ public struct Unattended {
         return lists.enumerated().compactMap { number, list in
             list.position(of: advert).map { place in
                 let entry = list.entries[place]
-                let failures = claims.failures(of: .init(list: list.id, entry: entry.key))
-                return Listing(list: list, entry: entry, order: [failures, number, place])
+                let failure = claims.failure(of: .init(list: list.id, entry: entry.key))
+                return Listing(list: list, entry: entry, failure: failure, order: [Int(failure ?? 0), number, place])
             }
         }
     }
@@ -146,13 +153,17 @@ public struct Unattended {
         if let count = fitting[listing.key], count > 1 {
             return .left("\(listing.key) fits \(count) accessories in range", isAmbiguous: true)
         }
+        // By either clock: it may be set back.
+        if let failure = listing.failure, abs(now - failure) < Limits.claimRetry {
+            return .left("\(listing.key) is not tried for \(Limits.claimRetry) s: its set-up has failed")
+        }
         if let network = device.candidate.network {
             return .left("\(listing.key) approves no network, and it comes with \(network.ssid)")
         }
         return .listed(listing)
     }
 
-    /// The accessory to take: a listed one in the order of the lists, those first that have failed least; else the
+    /// The accessory to take: a listed one in the order of the lists, those last that have failed; else the
     /// nearest that a rule approves.
     public func choice(_ verdicts: [Verdict], strengths: [Int?]) -> Int? {
         let listed = verdicts.indices.compactMap { index -> (index: Int, order: [Int])? in

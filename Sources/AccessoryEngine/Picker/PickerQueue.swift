@@ -168,9 +168,9 @@ final class PickerQueue {
         turn = nil
         let now = services.clock.uptime
         var ends = waiting.compactMap { pickers.pauses.end(for: Seat($0.session)) } + claims.values.map { $0 + Limits.pickerClaim }
-        // A claim list opens by a clock that may be set.
-        if waiting.contains(where: { services.registry.unattended(for: $0.session.app.id).obstacle != nil }) {
-            ends.append(now + Limits.claimListReview)
+        // A claim list opens by a clock that may be set meanwhile.
+        if let opening = waiting.compactMap({ services.registry.unattended(for: $0.session.app.id).opening }).min() {
+            ends.append(now + min(Limits.claimListReview, Double(opening - services.clock.now)))
         }
         guard !waiting.isEmpty, let end = ends.filter({ $0 > now }).min() else { return }
         turn = services.clock.after(end - now) { [weak self] in self?.serveWaiting() }
