@@ -62,7 +62,9 @@ struct ClaimListReader {
         let until = try required("Until", "not a time (2026-12-01T08:00:00Z)", Self.time)
         if let from, let until, until <= from { report("Until", "is not after From=") }
         let count = try file.integer(Self.header, "Count")
-        if let count, count < 1 { report("Count", "\(count): must be 1 or more") }
+        if let count, !(1...Limits.entriesPerClaimList).contains(count) {
+            report("Count", "\(count): must be 1 to \(Limits.entriesPerClaimList)")
+        }
         guard let (identity, rows) = rows(), let place = try place(identity) else { return nil }
         let entries = entries(rows, identity, place)
         guard problems.isEmpty, let id, let app, let from, let until else { return nil }
@@ -228,9 +230,9 @@ struct ClaimListReader {
             switch identity {
             case "address": BluetoothAddress(text, kind: .public)?.description
             case "hex": Hex.bytes(text).map { Hex.text($0) }
-            default: text.utf8.contains(0) || text.utf8.count > Limits.nameBytes ? nil : text
+            default: text
             }
-        if let key, !key.isEmpty { return key }
+        if let key, (1...Limits.nameBytes).contains(key.utf8.count), !key.utf8.contains(0) { return key }
         let mistake =
             switch identity {
             case "address": "not an address (C0:FF:EE:00:00:01)"

@@ -111,7 +111,7 @@ extension Claim: CustomStringConvertible {
 }
 
 /// An entry that was used up: in the store for ever.
-public struct Claim: Hashable, Sendable {
+public struct Claim: Equatable, Sendable {
     /// The list and its entry.
     public struct Key: Hashable, Sendable, CustomStringConvertible {
         /// The list's identifier.

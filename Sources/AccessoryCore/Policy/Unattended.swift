@@ -5,7 +5,7 @@
 public import AccessoryModel
 
 /// The claims that were made, and the attempts that failed.
-public struct Claims: Hashable, Sendable {
+public struct Claims: Sendable {
     /// All that the store has.
     public private(set) var made: [Claim.Key: Claim] = [:]
     /// Times of the last failed attempts since the start, in seconds since 1970: an accessory that fails again and
@@ -44,7 +44,7 @@ public struct Claims: Hashable, Sendable {
 /// The rules and lists for one app at one moment.
 public struct Unattended {
     /// An entry of a list.
-    public struct Listing: Hashable, Sendable {
+    public struct Listing: Sendable {
         /// The list.
         public let list: ClaimList
         /// The entry.
@@ -57,7 +57,7 @@ public struct Unattended {
     }
 
     /// The decision about an accessory in range.
-    public enum Verdict: Hashable, Sendable {
+    public enum Verdict: Sendable {
         /// By an entry.
         case listed(Listing)
         /// By a rule.
