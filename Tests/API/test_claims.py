@@ -9,7 +9,7 @@ import time
 import dbus
 
 from harness.names import ADMIN, ADMIN_PATH, NAME, PINK, SESSION, error
-from harness.programs import BIN
+from harness.programs import TESTS
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
@@ -309,7 +309,7 @@ class Mistakes(ClaimsTest):
             listed(["SN-1"], From="2026-12-01"): (4, "From", "not a time"),
             listed(["SN-1"], From="2026-12-01T08:00:00"): (4, "From", "not a time"),
             listed(["SN-1"], Until=when(-172800)): (5, "Until", "is not after From="),
-            listed(["SN-1"], Count=0): (7, "Count", "must be 1 or more"),
+            listed(["SN-1"], Count=0): (7, "Count", "must be 1 to 1000"),
             listed(["SN-1"], App="/x"): (3, "App", "not an app's identifier"),
             listed(["SN-1"], Id="a list"): (2, "Id", "not 1 to 64 letters"),
             listed(["SN-1"], Cuont=3): (7, "Cuont", "unknown key"),
@@ -380,6 +380,18 @@ class Reports(ClaimsTest):
         status, lines = ctl("claims", "nothing", "--bus", self.world.bus.address)
         self.assertEqual(status, 1)
         self.assertIn("there is no such claim list", lines[0])
+
+    def test_json(self):
+        """The shapes are those of accessoryctl(1)."""
+        self.put(listed(["SN-1"]))
+        self.set_up()
+        page = (TESTS.parent / "Docs/Man/accessoryctl.md").read_text().partition("## JSON")[2]
+        [shape] = [each for each in page.split("\n") if each.startswith("| `claims` |")]
+        status, lines = ctl("claims", "--json", "--bus", self.world.bus.address)
+        lists = json.loads("\n".join(lines))
+        report = self.report()
+        for each in (lists, lists["lists"][0], report, report["entries"][0]):
+            self.assertEqual([key for key in each if f"`{key}`" not in shape], [])
 
     def test_explain(self):
         self.put(listed(["SN-1"]))
