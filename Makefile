@@ -275,7 +275,8 @@ install-files:
 	chmod 644 $(DESTDIR)$(UNITDIR)/accessorysetupd.service
 	install -D -m 644 systemd/accessorysetupd.sysusers $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf
 	install -D -m 644 systemd/accessorysetupd.tmpfiles $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
-	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d
+	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d \
+		$(DESTDIR)/etc/accessory-setup/claims.d
 	install -D -m 644 systemd/examples/* $(filter-out %/dice-rolls,$(wildcard Docs/Examples/*)) -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
 	install -m 755 Docs/Examples/dice-rolls $(DESTDIR)$(DATADIR)/accessory-setup/examples
 	install -D -m 644 Tests/Scenarios/dice.json -t $(DESTDIR)$(DATADIR)/accessory-setup/scenarios

@@ -152,7 +152,7 @@ let package = Package(
             name: "accessoryctl",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CSystem", "CallerIdentity", "DBusKit", "JSONText",
-                "ProgramSupport", "SimulatorProgram", "SystemFiles", "TerminalGraphics", log, arguments,
+                "ProgramSupport", "RadioSimulator", "SimulatorProgram", "SystemFiles", "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),
         .target(

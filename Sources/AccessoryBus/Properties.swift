@@ -249,6 +249,10 @@ public struct AdminProperties: WireRecord {
     public var policy: [PolicyRuleEntry] = []
     /// Mistakes in them.
     public var policyProblems: [PolicyProblemEntry] = []
+    /// The claim lists.
+    public var claimLists: [ClaimListEntry] = []
+    /// Mistakes in them.
+    public var claimProblems: [PolicyProblemEntry] = []
     /// The machine's Bluetooth adapters.
     public var adapters: [AdapterEntry] = []
     /// `on`, `off`, `broken` or `unknown`, as the files say at the moment of the call.
@@ -259,6 +263,8 @@ public struct AdminProperties: WireRecord {
     public static let table = WireTable<Self>([
         .init("Policy", \.policy, .records(), for: .admins),
         .init("PolicyProblems", \.policyProblems, .records(), for: .admins),
+        .init("ClaimLists", \.claimLists, .records(), for: .admins),
+        .init("ClaimProblems", \.claimProblems, .records(), for: .admins),
         .init("Adapters", \.adapters, .records(), for: .admins), .init("Lockdown", \.lockdown, .text, for: .admins, .never),
     ])
 }
@@ -274,7 +280,8 @@ extension AccessoryBus {
     public static let records: [(name: String, rows: [WireRow])] = [
         rows(PickerOffer.self), rows(PickerPrompt.self), rows(PickerProgramEntry.self), rows(MutedAppEntry.self),
         rows(AdapterEntry.self),
-        rows(PolicyRuleEntry.self), rows(PolicyProblemEntry.self), rows(AuditLine.self), rows(ExplainedDeviceEntry.self),
+        rows(PolicyRuleEntry.self), rows(PolicyProblemEntry.self), rows(ClaimListEntry.self), rows(ClaimReport.self),
+        rows(ClaimReport.Entry.self), rows(AuditLine.self), rows(ExplainedDeviceEntry.self),
         rows(AccessExplanation.self), rows(AccessExplanation.Denial.self), rows(AdvertisementEntry.self), rows(EventDetails.self),
     ]
 

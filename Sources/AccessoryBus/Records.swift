@@ -265,6 +265,67 @@ public struct PolicyProblemEntry: WireRecord {
     ])
 }
 
+/// A claim list: an element of `Admin.ClaimLists`. All text is for people.
+public struct ClaimListEntry: WireRecord {
+    /// Identifies it.
+    public var id = ""
+    /// The app's identifier.
+    public var app = ""
+    /// The file.
+    public var source = ""
+    /// Seconds since 1970: nothing is approved before.
+    public var from = 0
+    /// Seconds since 1970: nothing is approved from then on.
+    public var until = 0
+    /// The number of accessories that may be set up.
+    public var count = 0
+    /// The number of entries.
+    public var entries = 0
+    /// The number of accessories that were set up.
+    public var used = 0
+
+    public init() {}
+    public static let recordName = "claimList"
+    public static let table = WireTable<Self>([
+        .init("id", \.id, .text), .init("app", \.app, .text), .init("source", \.source, .text), .init("from", \.from, .seconds),
+        .init("until", \.until, .seconds), .init("count", \.count, .uint32), .init("entries", \.entries, .uint32),
+        .init("used", \.used, .uint32),
+    ])
+}
+
+/// The entries of a claim list, used and left: `GetClaims`. All text is for people.
+public struct ClaimReport: WireRecord {
+    /// One accessory of the list.
+    public struct Entry: WireRecord {
+        /// Its address, serial number or bytes.
+        public var entry = ""
+        /// Its name once it is set up; empty for the app's.
+        public var name = ""
+        /// Seconds since 1970; nil for an entry that is left.
+        public var time: UInt64?
+        /// The accessory's identifier; nil for an entry that is left.
+        public var accessory: String?
+        /// Nothing but its advert has proved the accessory's identity.
+        public var isUnauthenticated = false
+
+        public init() {}
+        public static let recordName = "claim"
+        public static let table = WireTable<Self>([
+            .init("entry", \.entry, .text), .init("name", \.name, .text), .init("time", \.time, .uint64),
+            .init("accessory", \.accessory, .text), .init("unauthenticated", \.isUnauthenticated, .flag),
+        ])
+    }
+
+    /// Why it approves nothing now; nil while it is open.
+    public var closed: String?
+    /// In the order of the file; used ones that the file no longer has at the end.
+    public var entries: [Entry] = []
+
+    public init() {}
+    public static let recordName = "claimReport"
+    public static let table = WireTable<Self>([.init("closed", \.closed, .text), .init("entries", \.entries, .records())])
+}
+
 /// A line of the audit trail, as `GetAudit` and `Audited` carry it. All text is for people.
 public struct AuditLine: WireRecord {
     /// Counted up, never used twice.
@@ -306,13 +367,20 @@ public struct ExplainedDeviceEntry: WireRecord {
     public var ssid: [UInt8]?
     /// The same as text.
     public var network: String?
+    /// `public` or `random`; nil for a network.
+    public var addressType: String?
+    /// Whether it would be picked without a person, and why or why not; nil without rules that approve or claim lists.
+    public var unattended: String?
+    /// Its advert; nil for a network.
+    public var advertisement: AdvertisementEntry?
 
     public init() {}
     public static let recordName = "device"
     public static let table = WireTable<Self>([
         .init("address", \.address, .text), .init("name", \.name, .text), .init("rssi", \.rssi, .int16),
         .init("item", \.item, .text), .init("reasons", \.reasons, .texts), .init("ssid", \.ssid, .bytes),
-        .init("network", \.network, .text),
+        .init("network", \.network, .text), .init("addressType", \.addressType, .text),
+        .init("unattended", \.unattended, .text), .init("advertisement", \.advertisement, .record),
     ])
 }
 
@@ -344,13 +412,15 @@ public struct AccessExplanation: WireRecord {
     public var grant: ObjectPath?
     /// The rule that denies the accessory; nil without one.
     public var denial: Denial?
+    /// The entry of a claim list by which the app got it; nil for none.
+    public var claim: String?
 
     public init() {}
     public static let recordName = "access"
     public static let table = WireTable<Self>([
         .init("mayUse", \.mayUse, .truth), .init("manifest", \.manifest, .text), .init("problems", \.problems, .texts),
         .init("approvals", \.approvals, .records()), .init("pickerRefused", \.pickerRefusal, .text),
-        .init("grant", \.grant, .path), .init("denial", \.denial, .record),
+        .init("grant", \.grant, .path), .init("denial", \.denial, .record), .init("claim", \.claim, .text),
     ])
 }
 

@@ -428,8 +428,14 @@ public final class AccessoryEngine {
     /// The admin's policy has changed: denied accessories are neither offered nor reached any more.
     public func setPolicy(_ new: AccessPolicy) {
         services.registry.setPolicy(new)
-        pickers.runner?.refreshOffers()
+        pickers.runner?.policyChanged()
     }
+
+    /// The entries of claim lists that are used up.
+    public var claims: Claims { services.registry.claims }
+
+    /// Why a claim list approves nothing now; nil when it does.
+    public func obstacle(to list: ClaimList) -> String? { claims.obstacle(to: list, now: services.clock.now) }
 
     /// Manifests have changed: each app may use only accessories that its manifest declares.
     public func setManifests(_ manifests: [AppID: AppManifest]) { services.registry.setManifests(manifests) }

@@ -35,7 +35,8 @@ struct EngineServices {
         audit = AuditWriter(trail, publisher, clock, log)
         sessions = Sessions(publisher, log)
         registry = GrantRegistry(
-            Ledger(accessories: stored.accessories, grants: stored.grants), store, sessions, publisher, audit, clock, log)
+            Ledger(accessories: stored.accessories, grants: stored.grants), Claims(stored.claims), store, sessions, publisher,
+            audit, clock, log)
         bonds = BondKeeper(stored.intents, radio, store, registry, clock, log)
         access = AccessChanges(registry, bonds, radio, sessions, log)
         mutedApps = MutedApps(stored.mutedApps, store, publisher, audit, clock)

@@ -15,6 +15,9 @@ public struct ExplainedDevice: Hashable, Sendable {
     /// For each item the rules that it fails, or another reason; empty where it would be offered. (A picker may show
     /// fewer: the nearest, and the app's choice.)
     public let reasons: [String]
+    /// Whether it would be picked without a person, and why or why not; nil where the app has neither rules that
+    /// approve nor claim lists.
+    public fileprivate(set) var unattended: String?
 }
 
 /// The looks around that go on.
@@ -81,11 +84,22 @@ final class Explanations {
         _ = services.clock.after(seconds) { [weak self, weak look] in
             guard let self, let look else { return }
             self.looks.removeAll { $0 === look }
-            completion(
-                items,
+            let devices =
                 look.heard.values.map { self.explained($0.content, $0.rssi, look) }
-                    + look.networks.values.map { self.explained($0, look) })
+                + look.networks.values.map { self.explained($0, look) }
+            completion(items, self.judged(devices, look.app))
         }
+    }
+
+    /// Adds the verdicts in a person's place on all that are offered.
+    private func judged(_ devices: [ExplainedDevice], _ app: AppID) -> [ExplainedDevice] {
+        let unattended = services.registry.unattended(for: app)
+        guard unattended.mayApprove || unattended.obstacle != nil else { return devices }
+        var judged = devices
+        let offered = devices.indices.filter { devices[$0].item != nil && devices[$0].reasons.isEmpty }
+        let verdicts = unattended.verdicts(on: offered.map { (devices[$0].candidate, devices[$0].rssi) })
+        for (index, verdict) in zip(offered, verdicts) { judged[index].unattended = "\(verdict)" }
+        return judged
     }
 
     func heard(_ networks: [WiFiNetwork]) {

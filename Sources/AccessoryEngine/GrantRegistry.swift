@@ -9,6 +9,7 @@ internal import Logging
 final class GrantRegistry {
     private(set) var ledger: Ledger
     private(set) var policy = AccessPolicy()
+    private(set) var claims: Claims
     private(set) var manifests: [AppID: AppManifest] = [:]
     private let store: any LedgerStore
     private let sessions: Sessions
@@ -26,11 +27,13 @@ final class GrantRegistry {
     private static let betweenUses = 60.0
 
     init(
-        _ ledger: Ledger, _ store: any LedgerStore, _ sessions: Sessions, _ publisher: EventPublisher, _ audit: AuditWriter,
+        _ ledger: Ledger, _ claims: Claims, _ store: any LedgerStore, _ sessions: Sessions, _ publisher: EventPublisher,
+        _ audit: AuditWriter,
         _ clock: any EngineClock,
         _ log: Logger
     ) {
         self.ledger = ledger
+        self.claims = claims
         self.store = store
         self.sessions = sessions
         self.publisher = publisher
@@ -68,17 +71,24 @@ final class GrantRegistry {
         publisher.publish(.policy)
     }
 
+    /// The rules and claim lists for an app at this moment.
+    func unattended(for app: AppID) -> Unattended { Unattended(policy, claims, app, now: clock.now) }
+
+    /// The accessory of an entry was picked, and its run has ended.
+    func endAttempt(at key: Claim.Key) { if claims.made[key] == nil { claims.addFailure(of: key, at: clock.now) } }
+
     // MARK: Changes
 
     /// Stores, applies and publishes a change.
     ///
     /// - Parameters:
+    ///   - claim: the entry of a claim list that the change uses up, in the same transaction.
     ///   - adding, finishing: intents about bonds that begin and end in the same transaction.
     ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
     /// - Throws: for a change that is not allowed, and `Unknown` when the store refuses; nothing has changed then.
     func change(
-        _ steps: [Ledger.Step], adding new: [BondIntent] = [], finishing finished: [BondIntent] = [],
+        _ steps: [Ledger.Step], claim: Claim? = nil, adding new: [BondIntent] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
     ) throws(SetupError) {
         let before = ledger
@@ -87,10 +97,11 @@ final class GrantRegistry {
         try admit(steps, before, after)
         let lines = steps.flatMap { self.lines(for: $0, reason: reason) } + (line.map { [$0] } ?? [])
         let published = try audit.write(lines, by: requester) { lines in
-            try store.commit(StoreChange(steps, adding: new, finishing: finished, lines: lines))
+            try store.commit(StoreChange(steps, claim: claim, adding: new, finishing: finished, lines: lines))
         }
         written()
         ledger = after
+        if let claim { claims.add(claim) }
         // Revoked access ends before any event about it.
         publisher.publish(.access)
         // Lines come while their subjects exist: after new ones appear, before old ones go.
@@ -98,6 +109,7 @@ final class GrantRegistry {
         for step in appearing { publish(step, before: before, reason: reason) }
         if !published.isEmpty { publisher.publish(.audited(published)) }
         for step in steps.dropFirst(appearing.count) { publish(step, before: before, reason: reason) }
+        if claim != nil { publisher.publish(.policy) }
     }
 
     /// The one gate for access: whichever request leads to it, a grant that is new or opens more is held against the

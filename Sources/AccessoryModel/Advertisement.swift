@@ -60,11 +60,14 @@ public struct AccessoryCandidate: Hashable, Sendable {
     public var advertisement: Advertisement?
     /// Its Wi-Fi network; nil when none is in range, or none is looked for.
     public var network: WiFiNetwork?
+    /// The descriptor of a kind of devices, which has neither; nil for a single accessory.
+    public var kind: DiscoveryDescriptor?
 
     /// Stores its arguments.
-    public init(advertisement: Advertisement? = nil, network: WiFiNetwork? = nil) {
+    public init(advertisement: Advertisement? = nil, network: WiFiNetwork? = nil, kind: DiscoveryDescriptor? = nil) {
         self.advertisement = advertisement
         self.network = network
+        self.kind = kind
     }
 }
 

@@ -11,6 +11,8 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
     case admin(String)
     /// A rule of the policy, by its name and file.
     case rule(name: String, source: String)
+    /// An entry of a claim list, by its name and file.
+    case entry(name: String, source: String)
     /// The daemon, without a request.
     case daemon
 
@@ -22,6 +24,7 @@ public enum Requester: Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .app(let program), .person(let program, _), .admin(let program): program
         case .rule(let name, let source): "rule \(name) in \(source)"
+        case .entry(let name, let source): "\(name) in \(source)"
         case .daemon: "accessorysetupd"
         }
     }

@@ -60,6 +60,12 @@ public enum Limits {
     public static let discoveryTimeout = 0.1...86_400.0
     /// Seconds that a request may wait for a picker program: up to a day, or unbounded.
     public static let pickerWait = 0...86_400.0
+    /// Entries of one claim list.
+    public static let entriesPerClaimList = 1000
+    /// Seconds from a failed set-up by a claim list to the next one of the same accessory.
+    public static let claimRetry: Int64 = 10
+    /// Seconds between two looks at a claim list for which a request waits.
+    public static let claimListReview = 60.0
     /// Requests that wait for a picker.
     public static let waitingRequests = 32
     /// The share of one user; each app has at most one.

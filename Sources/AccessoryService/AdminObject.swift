@@ -36,6 +36,7 @@ final class AdminObject: ServiceObject {
         table.method("GetAudit", for: .admins, AdminObject.getAudit)
         table.method("Explain", for: .admins, AdminObject.explain)
         table.method("ExplainAccess", for: .admins, AdminObject.explainAccess)
+        table.method("GetClaims", for: .admins, AdminObject.getClaims)
         table.method("Refresh", for: .admins, AdminObject.refresh)
         return table.complete()
     }
@@ -44,13 +45,15 @@ final class AdminObject: ServiceObject {
     private var properties: AdminProperties {
         var properties = AdminProperties()
         properties.policy = Self.rules(of: service.engine.policy)
-        properties.policyProblems = service.policies.problems.map { problem in
-            var entry = PolicyProblemEntry()
-            entry.file = ShownName.marked(problem.file)
-            entry.line = problem.line
-            entry.key = ShownName.marked(problem.key)
-            entry.reason = ShownName.marked(problem.reason)
-            entry.text = ShownName.marked("\(problem)")
+        properties.policyProblems = service.policies.problems.map { PolicyProblemEntry($0) }
+        properties.claimProblems = service.policies.listProblems.map { PolicyProblemEntry($0) }
+        properties.claimLists = service.engine.policy.lists.map { list in
+            var entry = ClaimListEntry()
+            entry.id = list.id
+            entry.app = list.app.rawValue
+            entry.source = ShownName.marked(list.source)
+            (entry.from, entry.until) = (Int(list.window.lowerBound), Int(list.window.upperBound))
+            (entry.count, entry.entries, entry.used) = (list.count, list.entries.count, service.engine.claims.count(of: list))
             return entry
         }
         properties.adapters = service.engine.adapters.map { adapter in
@@ -111,6 +114,22 @@ final class AdminObject: ServiceObject {
         service.engine.refreshBonds { call.reply() }
     }
 
+    private func getClaims(_ call: MethodCall) throws(BusError) {
+        let id = call.arguments[0].stringValue ?? ""
+        guard let list = service.engine.policy.lists.first(where: { $0.id == id }) else {
+            throw .invalidArguments("list: \(id): there is no such claim list")
+        }
+        var made = service.engine.claims.made.filter { $0.key.list == id }
+        var report = ClaimReport()
+        report.closed = service.engine.obstacle(to: list)
+        report.entries = list.entries.map { entry in
+            ClaimReport.Entry(entry.key, name: entry.name ?? "", made.removeValue(forKey: .init(list: id, entry: entry.key)))
+        }
+        let others = made.values.sorted { ($0.time, $0.key.entry) < ($1.time, $1.key.entry) }
+        report.entries += others.map { ClaimReport.Entry($0.key.entry, name: "", $0) }
+        call.reply(report.wire)
+    }
+
     // MARK: Rules
 
     private static func rules(of policy: AccessPolicy) -> [PolicyRuleEntry] {
@@ -151,6 +170,8 @@ final class AdminObject: ServiceObject {
         access.manifest = ShownName.marked(entry?.source ?? "")
         access.problems = (entry?.problems ?? []).map(ShownName.marked)
         access.approvals = policy.approvals.filter { $0.app == app }.map { PolicyRuleEntry($0) }
+        let claim = service.engine.claims.made.values.first { $0.accessory == accessory.id && $0.app == app }
+        access.claim = grant == nil ? nil : claim.map { ShownName.marked("\($0)") }
         access.pickerRefusal = policy.refusal(of: app).map(ShownName.marked)
         access.grant = grant.map { AccessoryBus.grantPath($0.id) }
         access.denial = policy.denial(of: accessory, on: grant?.terms, to: app).map {
@@ -180,25 +201,11 @@ final class AdminObject: ServiceObject {
         }
         guard let app else { throw .invalidArguments("app: is missing") }
         try mappingErrors { () throws(SetupError) in
-            try service.engine.explain(app, dryItems: Self.items(of: app), seconds: seconds) { items, devices in
+            try service.engine.explain(app, dryItems: app.declaredItems, seconds: seconds) { items, devices in
                 let sorted = devices.sorted { Strength.isNearer($0.rssi, than: $1.rssi) }
                 call.reply(ExplainedDeviceEntry.wire(sorted.map { ExplainedDeviceEntry($0, items) }))
             }
         }
-    }
-
-    /// The widest search of a picker of the app: all that its manifest declares.
-    private static func items(of app: AppManifest) -> [DisplayItem] {
-        app.services.sorted().map { service in
-            var descriptor = DiscoveryDescriptor()
-            descriptor.serviceUUID = service
-            return DisplayItem(name: "service \(service)", image: nil, descriptor: descriptor)
-        }
-            + app.companies.sorted { $0.value < $1.value }.map { company in
-                var descriptor = DiscoveryDescriptor()
-                descriptor.companyIdentifier = company
-                return DisplayItem(name: "company \(company)", image: nil, descriptor: descriptor)
-            }
     }
 }
 
@@ -207,6 +214,30 @@ extension PolicyRuleEntry {
         self.init(
             "approve", name: approval.name, apps: [approval.app.rawValue], target: "\(approval.target)",
             minimumRSSI: approval.minimumRSSI, source: approval.source)
+    }
+}
+
+extension PolicyProblemEntry {
+    fileprivate init(_ problem: KeyFileProblem) {
+        self.init()
+        file = ShownName.marked(problem.file)
+        line = problem.line
+        key = ShownName.marked(problem.key)
+        reason = ShownName.marked(problem.reason)
+        text = ShownName.marked("\(problem)")
+    }
+}
+
+extension ClaimReport.Entry {
+    /// - Parameter claim: nil for an entry that is left.
+    fileprivate init(_ entry: String, name: String, _ claim: Claim?) {
+        self.init()
+        self.entry = ShownName.marked(entry)
+        self.name = name
+        guard let claim else { return }
+        time = UInt64(claim.time)
+        accessory = claim.accessory.rawValue
+        isUnauthenticated = !claim.isAuthenticated
     }
 }
 
@@ -235,5 +266,8 @@ extension ExplainedDeviceEntry {
         ssid = heard?.ssid.bytes
         network = heard?.ssid.description
         rssi = device.rssi
+        addressType = device.candidate.advertisement?.address.kind.rawValue
+        unattended = device.unattended.map(ShownName.marked)
+        advertisement = device.candidate.advertisement.map { AdvertisementEntry($0) }
     }
 }

@@ -158,13 +158,18 @@ extension ManifestReader {
 extension KeyFile {
     /// - Throws: if the file cannot be read or is not a key file.
     convenience init(path: String, _ files: inout RememberedFiles) throws(KeyFileProblem) {
-        let bytes: [UInt8]
+        try self.init(contents: String(decoding: try Self.contents(path, &files), as: UTF8.self), path: path)
+    }
+
+    /// The bytes of a file, for `init(contents:path:)`.
+    ///
+    /// - Throws: if it cannot be read.
+    static func contents(_ path: String, _ files: inout RememberedFiles) throws(KeyFileProblem) -> [UInt8] {
         do throws(SystemFileError) {
-            bytes = try files.contents(of: path)
+            return try files.contents(of: path)
         } catch {
             throw KeyFileProblem(file: path, line: 0, key: "", reason: error.reason)
         }
-        try self.init(contents: String(decoding: bytes, as: UTF8.self), path: path)
     }
 }
 

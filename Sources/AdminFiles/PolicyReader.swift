@@ -124,16 +124,20 @@ public enum PolicyReader {
     }
 }
 
-/// All policy files of a watched directory. While a file has a problem, no accessory is set up and no rule approves.
+/// All policy files of a watched directory, and the claim lists beside it. While a policy file has a problem, no
+/// accessory is set up and no rule approves; a claim list with a problem is left out.
 public final class PolicyStore {
     /// The policy of all files. With a `problem` it must not be used.
     public private(set) var policy = AccessPolicy()
     /// The problems of all files; empty for a valid policy.
     public private(set) var problems: [KeyFileProblem] = []
+    /// The problems of all claim lists.
+    public private(set) var listProblems: [KeyFileProblem] = []
     /// Called after a change of the problems, and after `onChange`.
     public var onProblems: (() -> Void)?
     private let onChange: (AccessPolicy) -> Void
     private let directory: String
+    private let listDirectory: String
     private let log: Logger
     private var reading: RepeatedReading?
 
@@ -141,14 +145,18 @@ public final class PolicyStore {
     public static let standardDirectory = "/etc/accessory-setup/policy.d"
 
     /// - Parameters:
+    ///   - directory: of the policy files; claim lists are in `claims.d` beside it.
     ///   - loop: for watching; nil reads once.
     ///   - onChange: called after a change of the policy, the first reading included.
     public init(directory: String, loop: MainLoop?, log: Logger, onChange: @escaping (AccessPolicy) -> Void = { _ in }) {
         self.onChange = onChange
         self.directory = directory
+        listDirectory = (directory.lastIndex(of: "/").map { directory[...$0] } ?? "") + "claims.d"
         self.log = log
         if let loop {
-            reading = RepeatedReading([directory], "policy files", loop: loop, log: log) { [weak self] in self?.load(&$0) }
+            reading = RepeatedReading([directory, listDirectory], "policy files", loop: loop, log: log) { [weak self] in
+                self?.load(&$0)
+            }
             reading?.read()
         } else {
             var files = RememberedFiles()
@@ -168,22 +176,52 @@ public final class PolicyStore {
             if !error.isMissing { problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.reason)) }
         }
         policy.problem = problems.first.map { "\($0)" }
-        let (isNew, hasNewProblems) = (policy != self.policy, problems != self.problems)
-        self.policy = policy
-        self.problems = problems
-        if hasNewProblems {
+        let listProblems = readLists(into: &policy, &files)
+        let isNew = policy != self.policy
+        let hasNewProblems = problems != self.problems || listProblems != self.listProblems
+        if problems != self.problems {
             for problem in problems { log.error("policy refused: \(problem)") }
         }
+        if listProblems != self.listProblems {
+            for problem in listProblems { log.error("claim list refused: \(problem)") }
+        }
+        self.policy = policy
+        self.problems = problems
+        self.listProblems = listProblems
         if isNew {
             log.notice(
                 "policy read",
                 metadata: [
                     "approvals": "\(policy.approvals.count)", "denials": "\(policy.denials.count)",
-                    "problems": "\(problems.count)",
+                    "lists": "\(policy.lists.count)", "problems": "\(problems.count + listProblems.count)",
                 ])
             onChange(policy)
         }
         // Another problem does not always change the policy.
         if hasNewProblems { onProblems?() }
+    }
+
+    /// Adds all lists without problems.
+    private func readLists(into policy: inout AccessPolicy, _ files: inout RememberedFiles) -> [KeyFileProblem] {
+        var problems: [KeyFileProblem] = []
+        do throws(SystemFileError) {
+            for name in try files.names(in: listDirectory) where name.hasSuffix(".conf") {
+                let path = "\(listDirectory)/\(name)"
+                let (list, found) = ClaimListReader.read(path: path, &files)
+                problems += found
+                guard let list else { continue }
+                if let other = policy.lists.first(where: { $0.id == list.id }) {
+                    let reason = "\(list.id): is the list in \(other.source) already"
+                    problems.append(KeyFileProblem(file: path, line: 0, key: "Id", reason: reason))
+                } else {
+                    policy.lists.append(list)
+                }
+            }
+        } catch {
+            if !error.isMissing {
+                problems.append(KeyFileProblem(file: listDirectory, line: 0, key: "", reason: error.reason))
+            }
+        }
+        return problems
     }
 }

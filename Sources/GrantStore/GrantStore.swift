@@ -74,6 +74,7 @@ public final class GrantStore: LedgerStore {
             return grant
         }
         state.mutedApps = try rows(of: "mutedApp", &rejected, Rows.mutedApp)
+        state.claims = try rows(of: "claim", &rejected, Rows.claim)
         try setAside(rejected)
         return state
     }
@@ -121,6 +122,7 @@ public final class GrantStore: LedgerStore {
                 case .revoke(let id): try database.execute("DELETE FROM accessGrant WHERE id = ?", .integer(id))
                 }
             }
+            if let claim = change.claim { try Rows.put(claim, in: database) }
             if let app = change.unmuted { try database.execute("DELETE FROM mutedApp WHERE app = ?", .text(app.rawValue)) }
             if let muted = change.muted { try Rows.put(muted, in: database) }
             for intent in change.intents { try Rows.put(intent, in: database) }

@@ -2,6 +2,7 @@
 // From rows to the model's values and back. A row that is not as the daemon writes it is an error that names the
 // column.
 
+internal import AccessoryCore
 internal import AccessoryEngine
 internal import AccessoryModel
 internal import Glibc
@@ -185,6 +186,13 @@ enum Rows {
         MutedApp(app: try row.word("app") { AppID($0) }, since: try row.number("since", times), who: try row.text("who"))
     }
 
+    static func claim(_ row: SQLRow) throws -> Claim {
+        Claim(
+            .init(list: try row.text("list"), entry: try row.text("entry")),
+            app: try row.word("app") { AppID($0) }, accessory: try row.key("accessory", "a UUID") { AccessoryID($0) },
+            isAuthenticated: try row.truth("isAuthenticated"), time: try row.number("time", times))
+    }
+
     private static func address(_ row: SQLRow) throws -> BluetoothAddress? {
         guard row["address"] != .null else { return nil }
         let kind = try row.word("addressKind") { BluetoothAddress.Kind(rawValue: $0) }
@@ -249,6 +257,14 @@ enum Rows {
         try database.execute(
             "INSERT OR REPLACE INTO mutedApp (app, since, who) VALUES (?, ?, ?)", .text(muted.app.rawValue), .integer(muted.since),
             .text(muted.who))
+    }
+
+    /// Fails for an entry that is used already.
+    static func put(_ claim: Claim, in database: Database) throws(DatabaseError) {
+        try database.execute(
+            "INSERT INTO claim (list, entry, app, accessory, isAuthenticated, time) VALUES (?, ?, ?, ?, ?, ?)",
+            .text(claim.key.list), .text(claim.key.entry), .text(claim.app.rawValue), .text(claim.accessory.rawValue),
+            SQLValue(claim.isAuthenticated), .integer(claim.time))
     }
 
     static func put(_ intent: BondIntent, in database: Database) throws(DatabaseError) {

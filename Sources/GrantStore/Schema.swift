@@ -39,6 +39,15 @@ enum Schema {
             UNIQUE (app, accessory)
         ) STRICT;
         CREATE TABLE mutedApp (app TEXT PRIMARY KEY NOT NULL, since INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
+        CREATE TABLE claim (
+            list TEXT NOT NULL,
+            entry TEXT NOT NULL,
+            app TEXT NOT NULL,
+            accessory TEXT NOT NULL,
+            isAuthenticated INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            PRIMARY KEY (list, entry)
+        ) STRICT;
         CREATE TABLE bondIntent (
             address TEXT NOT NULL,
             addressKind TEXT NOT NULL,

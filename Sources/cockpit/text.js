@@ -339,6 +339,9 @@ export const words = {
     ruleKind: kind => ({
         "allow-picker": _("allow"), "deny-picker": _("deny"), approve: _("approve"), deny: _("deny"),
     })[kind] ?? kind,
+    claims: () => _("Claim lists"),
+    claimList: (used, count, app) => fill(_("$0 of $1 accessories set up for $2"), used, count, app),
+    window: (from, until) => fill(_("from $0 until $1"), from, until),
     fromStrength: rssi => fill(_("from $0 dBm"), rssi),
     line: number => fill(_("line $0"), number),
     lockdown: () => _("Lock-down of BlueZ"),

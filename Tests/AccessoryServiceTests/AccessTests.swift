@@ -115,8 +115,9 @@ private let rows: [Row] = [
     Row(
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [
-            "GetAudit": admins, "Explain": admins, "ExplainAccess": admins, "Refresh": admins, "Policy": admins,
-            "PolicyProblems": admins,
+            "GetAudit": admins, "Explain": admins, "ExplainAccess": admins, "GetClaims": admins, "Refresh": admins,
+            "Policy": admins,
+            "PolicyProblems": admins, "ClaimLists": admins, "ClaimProblems": admins,
             "Adapters": admins,
             "Lockdown": admins,
         ]),

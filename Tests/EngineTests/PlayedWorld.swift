@@ -169,6 +169,7 @@ final class PlayedStore: LedgerStore, AuditTrail {
     private(set) var ledger = Ledger()
     private(set) var intents: [BondIntent] = []
     private(set) var mutedApps: [AppID: MutedApp] = [:]
+    private(set) var claims: [Claim] = []
     private(set) var trail: [AuditEntry] = []
     private var grants: Int64 = 0
     var isFull = false
@@ -184,11 +185,13 @@ final class PlayedStore: LedgerStore, AuditTrail {
             accessories: ledger.accessories.values.sorted { $0.id < $1.id }, grants: ledger.grants.values.sorted { $0.id < $1.id },
             intents: intents)
         state.mutedApps = Array(mutedApps.values)
+        state.claims = claims
         return state
     }
     func commit(_ change: StoreChange) throws -> [Int64] {
         try write {
             ledger.apply(change.steps)
+            if let claim = change.claim { claims.append(claim) }
             if let app = change.unmuted { mutedApps[app] = nil }
             if let muted = change.muted { mutedApps[muted.app] = muted }
             for intent in change.intents { put(intent) }

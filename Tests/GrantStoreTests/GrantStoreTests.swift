@@ -97,6 +97,27 @@ import Testing
         #expect(try store.load().intents.isEmpty)
     }
 
+    @Test func aClaimIsMadeOnceAndWithItsGrant() throws {
+        let accessory = try accessory()
+        let app = AppID("com.example.dice")!
+        let claim = Claim(.init(list: "spring", entry: "SN-1"), app: app, accessory: accessory.id, isAuthenticated: true, time: 8)
+        let grant = Grant(
+            id: 1, app: app, accessory: accessory.id, state: .authorized, terms: Grant.Terms(DiscoveryDescriptor()), created: 0)
+        do {
+            let store = try open()
+            try store.commit(StoreChange([.put(accessory), .grant(grant)], claim: claim))
+            #expect(try store.load().claims == [claim])
+            // The same entry again: neither the claim nor its grant is written.
+            let another = Accessory(
+                id: .random(), displayName: accessory.displayName, address: nil, adapter: nil, isBonded: false, image: nil,
+                created: 9)
+            #expect(throws: (any Error).self) { try store.commit(StoreChange([.put(another)], claim: claim)) }
+            #expect(try store.load().accessories == [accessory])
+            try store.commit(StoreChange([.revoke(1), .delete(accessory.id)]))
+        }
+        #expect(try open().load().claims == [claim])
+    }
+
     @Test func grantNumbersAreNeverUsedTwice() throws {
         let accessory = try accessory()
         let first = try open().nextGrantID()

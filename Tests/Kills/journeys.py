@@ -135,6 +135,33 @@ class SetUpWithName(_SetUp):
         app.wait_event("pickerDidDismiss")
 
 
+class SetUpByClaimList(_SetUp):
+    """No person is asked: an entry of a list is used up with the grant, and never without."""
+
+    lists = 0
+
+    def prepare(self, stage):
+        self.lists += 1
+        path = stage.world.policy.parent / "claims.d" / "list.conf"
+        path.parent.mkdir(exist_ok=True)
+        before = ChangeOfPolicy.read(stage)
+        path.write_text(
+            f"[Claims]\nId=list-{self.lists}\nApp=com.example.dice\nFrom=2020-01-01T00:00:00Z\nUntil=2100-01-01T00:00:00Z\n"
+            "SerialInName=*\n[Entries]\nserial,name\npink,Kitchen\n")
+        wait(lambda: ChangeOfPolicy.read(stage) > before, 10, "the list to be read")
+
+    def act(self, stage):
+        app = stage.app()
+        app.show_picker(self.item)
+        app.wait_event("pickerDidDismiss")
+
+    def look_after(self, stage, before):
+        with contextlib.closing(sqlite3.connect(f"file:{stage.world.state / 'grants.sqlite'}?mode=ro", uri=True)) as store:
+            used = store.execute("SELECT accessory FROM claim WHERE list = ?", (f"list-{self.lists}",)).fetchall()
+        granted = [(each["accessory"],) for each in invariants.Store(stage.world).grants.values()]
+        invariants.expect(used == granted, lambda: f"used are {used}, granted are {granted}")
+
+
 class FailingSetUp(_SetUp):
     """The accessory says no, and the person gives up."""
 

@@ -176,6 +176,16 @@ class Looking(WebTest):
         rules.write_text("[Deny all of it]\nApp=com.example.dice\nColour=red\n")
         page.sees("invalid", "rules.conf, line 3", "Colour", "unknown key")
 
+    def test_claim_lists_and_their_mistakes_are_live(self):
+        page = self.open("policy")
+        lists = self.world.policy.parent / "claims.d"
+        lists.mkdir()
+        header = "[Claims]\nId={}\nApp=com.example.dice\nFrom=2020-01-01T00:00:00Z\nUntil=2100-01-01T00:00:00Z\nSerialInName=*\n"
+        (lists / "a.conf").write_text(header.format("spring") + "[Entries]\nserial\npink\nblue\n")
+        page.sees("Claim lists", "spring", "0 of 2 accessories set up for Dice", "a.conf")
+        (lists / "b.conf").write_text(header.format("autumn") + "[Entries]\nserial\npink\npink\n")
+        page.sees("b.conf, line 10", "serial", "pink: is in line 9 already", "0 of 2 accessories set up for Dice")
+
 
 class Member(WithMembers, WebTest):
     """A member of the group: shows pickers, and manages the accessories that they set up."""

@@ -80,6 +80,8 @@ public struct AccessPolicy: Hashable, Sendable {
     public var approvals: [Approval] = []
     /// Denials, also of approved and granted accessories; the first that fits counts.
     public var denials: [Denial] = []
+    /// Lists of accessories that are approved one by one, from files of their own. `Unattended` applies them.
+    public var lists: [ClaimList] = []
     /// Why the files cannot be relied on: until they can, nothing new is set up.
     public var problem: String?
 
@@ -98,7 +100,8 @@ public struct AccessPolicy: Hashable, Sendable {
 
     /// The rule that keeps an accessory in range from an app.
     public func denial(of candidate: AccessoryCandidate, to app: AppID) -> Denial? {
-        denials.first { $0.concerns(app) && $0.target.matches(candidate) }
+        if let kind = candidate.kind { return denial(ofKind: kind, to: app) }
+        return denials.first { $0.concerns(app) && $0.target.matches(candidate) }
     }
 
     /// The rule that keeps a kind from an app: one for everything that the kind could be. (Single devices are denied
@@ -147,6 +150,7 @@ public struct AccessPolicy: Hashable, Sendable {
     ///
     /// - Parameter rssi: smoothed, dBm; nil when unknown, which is never near enough.
     public func approval(of candidate: AccessoryCandidate, rssi: Int?, to app: AppID) -> Approval? {
+        if let kind = candidate.kind { return approval(ofKind: kind, to: app) }
         guard problem == nil, let rssi, denial(of: candidate, to: app) == nil else { return nil }
         return approvals.first {
             $0.app == app && $0.maxDevices == nil && rssi >= $0.minimumRSSI && $0.target.matches(candidate)

@@ -173,3 +173,19 @@ public enum DescriptorRules {
 
     private static func lossy(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 }
+
+extension AppManifest {
+    /// The widest search of a picker of the app: all that its manifest declares.
+    public var declaredItems: [DisplayItem] {
+        services.sorted().map { service in
+            var descriptor = DiscoveryDescriptor()
+            descriptor.serviceUUID = service
+            return DisplayItem(name: "service \(service)", image: nil, descriptor: descriptor)
+        }
+            + companies.sorted { $0.value < $1.value }.map { company in
+                var descriptor = DiscoveryDescriptor()
+                descriptor.companyIdentifier = company
+                return DisplayItem(name: "company \(company)", image: nil, descriptor: descriptor)
+            }
+    }
+}

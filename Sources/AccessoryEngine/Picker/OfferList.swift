@@ -14,6 +14,8 @@ struct OfferList {
     let disclosure: Disclosure
     let ledger: Ledger
     let policy: AccessPolicy
+    /// Nil where a person picks.
+    let unattended: Unattended?
 
     // MARK: Offers
 
@@ -26,6 +28,7 @@ struct OfferList {
         if devices.count > Limits.offersShown {
             // Offers are costly to make by the thousand: only those that may be shown are made.
             devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
+            devices = listedFirst(devices) { AccessoryCandidate(advertisement: $0.content) }
             let mayBeShown = { (device: Tracked<Advertisement>) in
                 stored(device.content)?.isMine != true
                     && policy.denial(of: AccessoryCandidate(advertisement: device.content), to: app) == nil
@@ -55,6 +58,9 @@ struct OfferList {
         if offers.count > Limits.offersShown {
             // The nearest are shown; among equals those that were there first.
             offers.sort { isNearer($0.offer.rssi, $0.number, than: $1.offer.rssi, $1.number) }
+            offers = listedFirst(offers) { each in
+                AccessoryCandidate(advertisement: each.offer.address.flatMap { inRange.devices[$0]?.content })
+            }
             offers.removeSubrange(Limits.offersShown...)
         }
         return offers.sorted { $0.number < $1.number }.map(\.offer)
@@ -75,6 +81,13 @@ struct OfferList {
             maxDevices: item.descriptor.maxDevices ?? Limits.usualHeardDevices, count: devices.count,
             names: Array(names.prefix(Limits.namesOfKind)))
         return offer
+    }
+
+    /// Those that a claim list awaits come first: nearer ones must not displace them.
+    private func listedFirst<Each>(_ all: [Each], _ candidate: (Each) -> AccessoryCandidate) -> [Each] {
+        guard let unattended else { return all }
+        let split = all.map { (each: $0, isAwaited: unattended.awaits(candidate($0))) }
+        return (split.filter(\.isAwaited) + split.filter { !$0.isAwaited }).map(\.each)
     }
 
     private func isNearer(_ a: Int?, _ number: Int, than b: Int?, _ other: Int) -> Bool {

@@ -130,7 +130,8 @@ final class PickerCoordinator {
     /// The picker program for a new run (rule 7).
     private func programForNewRun(_ session: Session, _ request: String) throws(SetupError) -> ClientID {
         let isMuted = services.mutedApps.all[session.app.id] != nil
-        let isApproved = request == "ShowPicker" && services.registry.policy.approves(session.app.id)
+        let unattended = services.registry.unattended(for: session.app.id)
+        let isApproved = request == "ShowPicker" && unattended.mayApprove
         if isMuted, !isApproved {
             throw SetupError(.userRestricted, "\(request): a person chose not to be asked by \(session.app.id)")
         }
@@ -147,7 +148,10 @@ final class PickerCoordinator {
             return program.client
         }
         if isApproved { return .policy }
-        throw SetupError(.pickerRestricted, "\(request): no picker program is registered (accessoryctl picker is one)")
+        throw SetupError(
+            .pickerRestricted,
+            "\(request): no picker program is registered (accessoryctl picker is one)"
+                + (unattended.obstacle.map { "; \($0)" } ?? ""))
     }
 
     private func discovery(of session: Session, _ request: String) throws(SetupError) -> PickerRunner {

@@ -167,7 +167,11 @@ final class PickerQueue {
         turn?.cancel()
         turn = nil
         let now = services.clock.uptime
-        let ends = waiting.compactMap { pickers.pauses.end(for: Seat($0.session)) } + claims.values.map { $0 + Limits.pickerClaim }
+        var ends = waiting.compactMap { pickers.pauses.end(for: Seat($0.session)) } + claims.values.map { $0 + Limits.pickerClaim }
+        // A claim list opens by a clock that may be set meanwhile.
+        if let opening = waiting.compactMap({ services.registry.unattended(for: $0.session.app.id).opening }).min() {
+            ends.append(now + min(Limits.claimListReview, Double(opening - services.clock.now)))
+        }
         guard !waiting.isEmpty, let end = ends.filter({ $0 > now }).min() else { return }
         turn = services.clock.after(end - now) { [weak self] in self?.serveWaiting() }
     }

@@ -158,16 +158,19 @@ public final class PickerRun {
 
     // MARK: Offers
 
-    func list(_ ledger: Ledger, _ policy: AccessPolicy) -> OfferList {
+    /// - Parameter unattended: where no person picks.
+    func list(_ ledger: Ledger, _ policy: AccessPolicy, _ unattended: Unattended? = nil) -> OfferList {
         OfferList(
             request: request, app: session.app.id, items: items, isFiltered: settings.options.contains(.filterDiscoveryResults),
             inRange: inRange,
-            disclosure: disclosure.value, ledger: ledger, policy: policy)
+            disclosure: disclosure.value, ledger: ledger, policy: policy, unattended: unattended)
     }
 
     /// The advert and the network of an offered accessory.
     func candidate(of offer: Offer) -> AccessoryCandidate {
-        AccessoryCandidate(advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network)
+        AccessoryCandidate(
+            advertisement: offer.address.flatMap { inRange.devices[$0]?.content }, network: offer.network,
+            kind: offer.kind == nil ? nil : items[offer.item].descriptor)
     }
 
     /// The services and companies that an offered accessory has advertised: those of its advert, and those by which its

@@ -18,6 +18,10 @@ final class PickerRunner {
     private var awaitedRemoval: BondIntent?
     /// The offer that was picked, and the requester of the pick or the migration.
     private(set) var pick: (offer: Offer?, requester: Requester)?
+    /// By an entry of a claim list.
+    private var attempt: ClaimAttempt?
+    /// Reasons to pick nothing that the audit trail has.
+    private var recordedReasons: Set<String> = []
     /// Offers that the audit trail has.
     private var recordedOffers: Set<String> = []
     /// The app's last confirmation.
@@ -152,12 +156,19 @@ final class PickerRunner {
     func refreshOffers() {
         guard run.machine.needsScan else { return }
         if run.hasUndisclosed { search.discloseSoon { [weak self] in self?.publishDiscoveries() } }
-        let offers = run.list(services.registry.ledger, services.registry.policy).offers()
+        let unattended = run.client == .policy ? services.registry.unattended(for: run.session.app.id) : nil
+        let offers = run.list(services.registry.ledger, services.registry.policy, unattended).offers()
         switch run.machine.state {
         case .discovering(let discovery) where discovery.offers == offers: return
         case .pairing(let pairing) where pairing.offers == offers: return
         default: feed(.offersChanged(offers))
         }
+    }
+
+    /// Rules or claim lists have changed.
+    func policyChanged() {
+        refreshOffers()
+        if run.client == .policy { answerByPolicy() }
     }
 
     /// Grants or accessories have changed: the subject of the run may just have been taken away.
@@ -206,15 +217,23 @@ final class PickerRunner {
 
     /// Answers as the policy does, where no person is.
     private func answerByPolicy() {
-        switch PolicyAnswer(to: run, services.registry.policy, pick: pick?.offer) {
+        switch PolicyAnswer(to: run, services.registry, pick: pick?.offer, entry: attempt?.listing.entry) {
         case nil: break
+        case .wait(let reasons):
+            for reason in reasons where recordedReasons.insert(reason).inserted {
+                services.audit.record(.refused, app: run.session.app.id, by: .daemon, why: reason)
+            }
+        case .respond(let answer):
+            attempt?.isAnswered = true
+            feed(.answered(answer))
         case .cancel: feed(.cancelled)
         case .migrate(let rule):
             pick = (pick?.offer, rule)
             feed(.answered(.accept))
-        case .pick(let offer, let rule):
+        case .pick(let offer, let verdict):
+            if case .listed(let listing) = verdict { attempt = ClaimAttempt(listing: listing) }
             record(
-                pick: offer, by: rule,
+                pick: offer, by: verdict.requester,
                 why: offer.kind == nil
                     ? "approved without a person, at \(offer.rssi.map { "\($0) dBm" } ?? "an unknown distance")"
                     : "a kind, approved without a person")
@@ -241,7 +260,7 @@ final class PickerRunner {
         case .cancelPairing: cancelPairing()
         case .removeBond(let identity): services.bonds.removeOrphan(identity, after: services.bonds.endPairing())
         case .store(let offer, let identity, let name):
-            feed(writer.store(offer, identity, name, by: pick?.requester ?? .daemon))
+            feed(writer.store(offer, identity, name, by: pick?.requester ?? .daemon, attempt))
         case .authorize(let id, let bridges): authorize(id, bridges)
         case .rename(let id, let name): feed(writer.rename(id, name, by: person))
         case .remove(let id): writer.revokeFailed(id, by: cancelledBy ?? person)
@@ -254,6 +273,7 @@ final class PickerRunner {
         case .end:
             deadlineTimer?.cancel()
             search.end()
+            if let attempt { services.registry.endAttempt(at: attempt.listing.key) }
             _ = services.bonds.endPairing()
             onEnd()
             services.publisher.publish(.pickerClosed(run))

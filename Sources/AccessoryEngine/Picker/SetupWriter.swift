@@ -18,12 +18,15 @@ struct SetupWriter {
 
     /// Writes the grant of a picked offer.
     ///
+    /// - Parameter attempt: the entry of a claim list by which it was picked.
     /// - Returns: the event for the machine.
     func store(
-        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, by requester: Requester
+        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, by requester: Requester, _ attempt: ClaimAttempt?
     ) -> SetupMachine.Event {
         do throws(SetupError) {
+            let name = name ?? (offer.shared == nil ? attempt?.listing.entry.name : nil)
             let (steps, accessory) = try change(offer, identity, name, requester.user)
+            let claim = try attempt.map { attempt throws(SetupError) in try self.claim(attempt, of: accessory) }
             // The grant and the end of the intent are one transaction: after a power cut there is either both or
             // neither.
             let finished = bonds.pairing.map { [$0] } ?? []
@@ -31,7 +34,8 @@ struct SetupWriter {
             if case .authorization = run.request {
                 line = AuditWriter.Line(.updated, app: app, accessory: accessory, why: "another descriptor")
             }
-            try registry.change(steps, finishing: finished, line: line, reason: "picked", by: requester) {
+            let reason = claim.map { "\($0)" } ?? "picked"
+            try registry.change(steps, claim: claim, finishing: finished, line: line, reason: reason, by: requester) {
                 bonds.written([], finished: finished)
             }
             _ = bonds.endPairing()
@@ -67,6 +71,16 @@ struct SetupWriter {
         return registry.ledger.adding(
             offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app, user: user,
             grantID: try registry.nextGrantID(), now: services.clock.now)
+    }
+
+    /// The use of an entry. Without its passkey nothing proves that the accessory is the listed one.
+    private func claim(_ attempt: ClaimAttempt, of accessory: AccessoryID) throws(SetupError) -> Claim {
+        let listing = attempt.listing
+        if listing.entry.answer != nil, !attempt.isAnswered {
+            throw SetupError(.userRestricted, "\(listing.key) has a passkey or PIN, and the accessory did not ask for one")
+        }
+        if let obstacle = registry.unattended(for: app).obstacle(to: listing) { throw SetupError(.userRestricted, obstacle) }
+        return Claim(listing.key, app: app, accessory: accessory, isAuthenticated: attempt.isAnswered, time: services.clock.now)
     }
 
     /// Checks the accessory as it is in range; the store's knowledge is checked when the grant is written.

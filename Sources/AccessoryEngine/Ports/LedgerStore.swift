@@ -28,6 +28,8 @@ public protocol LedgerStore: AnyObject {
 public struct StoreChange {
     /// Changes of accessories and grants.
     public var steps: [Ledger.Step]
+    /// The entry of a claim list that this uses up.
+    public var claim: Claim?
     /// Intents that begin.
     public var intents: [BondIntent]
     /// Intents that end.
@@ -41,10 +43,11 @@ public struct StoreChange {
 
     /// Stores its arguments.
     public init(
-        _ steps: [Ledger.Step] = [], muted: MutedApp? = nil, unmuted: AppID? = nil, adding intents: [BondIntent] = [],
-        finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
+        _ steps: [Ledger.Step] = [], claim: Claim? = nil, muted: MutedApp? = nil, unmuted: AppID? = nil,
+        adding intents: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
     ) {
         self.steps = steps
+        self.claim = claim
         self.muted = muted
         self.unmuted = unmuted
         self.intents = intents
@@ -63,6 +66,8 @@ public struct StoredState {
     public var intents: [BondIntent]
     /// Apps that may not ask.
     public var mutedApps: [MutedApp] = []
+    /// All entries of claim lists that are used up.
+    public var claims: [Claim] = []
 
     /// Stores its arguments.
     public init(accessories: [Accessory] = [], grants: [Grant] = [], intents: [BondIntent] = []) {

@@ -67,7 +67,7 @@ public protocol ReadingPace {
     mutating func pause(after taken: Int, at now: Int64) -> Duration?
 }
 
-/// For messages that no program waits for: the same pause after each reading of several messages, half the pause after
+/// For messages that no program waits for: the same pause after each reading of several messages, half of that after
 /// one that found the socket full, whose sender may have kept others, and hardly any after the second such one in a
 /// row.
 struct BatchPace: ReadingPace {

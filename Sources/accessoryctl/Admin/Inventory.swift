@@ -46,8 +46,10 @@ struct Inventory {
 
     /// Whether the daemon shows everything: it shows its admin object to administrators alone.
     private(set) var isComplete = false
-    /// The machine's Bluetooth adapters; for administrators alone.
-    private(set) var adapters: [AdapterEntry] = []
+    /// The state of the daemon as a whole; for administrators alone.
+    private(set) var admin = AdminProperties()
+    /// The machine's Bluetooth adapters.
+    var adapters: [AdapterEntry] { admin.adapters }
 
     /// Connects as an administrator.
     ///
@@ -105,7 +107,7 @@ struct Inventory {
             guard let path = entry.key.objectPathValue, let interfaces = entry.value.vardictValue else { continue }
             if let admin = interfaces[AccessoryBus.admin]?.vardictValue {
                 isComplete = true
-                adapters = AdminProperties(wire: admin).adapters
+                self.admin = AdminProperties(wire: admin)
             } else if let properties = interfaces[AccessoryBus.accessory]?.vardictValue {
                 let network = NetworkProperties(wire: interfaces[AccessoryBus.network]?.vardictValue ?? [:])
                 let accessory = Accessory(

@@ -14,7 +14,7 @@ internal import ProgramSupport
 
 struct Policy: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Checks and explains the policy.", subcommands: [Check.self, Explain.self])
+        abstract: "Checks and explains the policy.", subcommands: [Check.self, Explain.self, Test.self])
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -28,11 +28,11 @@ struct Policy: ParsableCommand {
             let store = PolicyStore(directory: directory, loop: nil, log: Policy.silence)
             if output.json {
                 Output.json(Self.json(store))
-                guard store.problems.isEmpty else { throw Ending.failed }
+                guard store.problems.isEmpty, store.listProblems.isEmpty else { throw Ending.failed }
                 return
             }
-            for problem in store.problems { StandardOutput.line(StandardOutput.printable("\(problem)")) }
-            guard store.problems.isEmpty else { throw Ending.failed }
+            for problem in store.problems + store.listProblems { StandardOutput.line(StandardOutput.printable("\(problem)")) }
+            guard store.problems.isEmpty, store.listProblems.isEmpty else { throw Ending.failed }
             let policy = store.policy
             StandardOutput.line("picker      \(policy.allowed.map { "only " + Policy.list($0) } ?? "every app with a manifest")")
             if !policy.refused.isEmpty { StandardOutput.line("            but not \(Policy.list(policy.refused))") }
@@ -40,18 +40,32 @@ struct Policy: ParsableCommand {
                 StandardOutput.line(
                     "approve     \(rule.name): \(rule.app), \(rule.target), from \(rule.minimumRSSI) dBm (\(rule.source))")
             }
+            for list in policy.lists {
+                StandardOutput.line(
+                    "claims      \(list.id): \(list.app), \(list.count) of \(list.entries.count) entries, from "
+                        + "\(ClaimList.text(of: list.window.lowerBound)) until \(ClaimList.text(of: list.window.upperBound)) (\(list.source))"
+                )
+            }
             for rule in policy.denials {
                 StandardOutput.line(
                     "deny        \(rule.name): \(rule.apps.map(Policy.list) ?? "every app"), \(rule.target) (\(rule.source))")
             }
-            if policy.approvals.isEmpty { StandardOutput.line("approve     nothing: a person picks") }
+            if policy.approvals.isEmpty, policy.lists.isEmpty { StandardOutput.line("approve     nothing: a person picks") }
         }
 
         /// An app list is null where it is every app.
         private static func json(_ store: PolicyStore) -> JSON {
             let names = { (apps: Set<AppID>?) -> JSON in apps.map { JSON($0.sorted().map(\.rawValue)) } ?? .null }
             return [
-                "problems": JSON(store.problems.map { "\($0)" }),
+                "problems": JSON((store.problems + store.listProblems).map { "\($0)" }),
+                "lists": .array(
+                    store.policy.lists.map { list in
+                        [
+                            "id": JSON(list.id), "source": JSON(list.source), "app": JSON(list.app.rawValue),
+                            "from": JSON(Int(list.window.lowerBound)), "until": JSON(Int(list.window.upperBound)),
+                            "count": JSON(list.count), "entries": JSON(list.entries.count),
+                        ]
+                    }),
                 "allowed": names(store.policy.allowed), "refused": names(store.policy.refused),
                 "approvals": .array(store.policy.approvals.map(\.json)),
                 "denials": .array(
@@ -103,6 +117,7 @@ struct Policy: ParsableCommand {
             for rule in access.approvals {
                 line("approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI ?? 0) dBm")
             }
+            if let claim = access.claim { line("claim       \(claim)") }
             line("result      \(app) \(access.mayUse ? "may use" : "may not use") \(target.name)")
         }
 
@@ -115,6 +130,7 @@ struct Policy: ParsableCommand {
                 "app": JSON(app), "accessory": JSON(target.id), "mayUse": JSON(access.mayUse),
                 "manifest": access.manifest.isEmpty ? .null : JSON(access.manifest), "problems": JSON(access.problems),
                 "pickerRefused": access.pickerRefusal.map { JSON($0) } ?? .null, "grant": grant?.json(inventory) ?? .null,
+                "claim": access.claim.map { JSON($0) } ?? .null,
                 "denial": access.denial.map { ["name": JSON($0.name), "source": JSON($0.source)] } ?? .null,
                 "approvals": .array(
                     access.approvals.map { rule in
@@ -217,18 +233,22 @@ struct Explain: ParsableCommand {
     @OptionGroup var options: BusOptions
     @OptionGroup var output: JSONOption
     @Option(help: "The duration of the scan, 1 to 20 seconds.") var seconds = 5.0
+    @Flag(help: "Record the air instead: a scenario for policy test and accessory-sim.") var air = false
     @Argument(help: "The app's identifier.", completion: Completions.apps) var app: String
 
     func run() throws {
         try Ending.guarding {
             let connection = try Inventory.connect(options)
-            if !output.json, (0...3600).contains(seconds) {
+            if !output.json, !air, (0...3600).contains(seconds) {
                 StandardOutput.errorLine("listening for \(Int(seconds.rounded(.up))) s…")
             }
             let reply = try connection.callAndWait(
                 AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "Explain",
                 [.vardict(["app": .string(app), "seconds": .double(seconds)])], timeout: .seconds(40))
             let devices = ExplainedDeviceEntry.list(wire: reply.first)
+            if air {
+                return Output.json(["accessories": .array(devices.enumerated().compactMap { $1.asScenario($0 + 1) })])
+            }
             if output.json {
                 return Output.json(
                     .array(
@@ -236,7 +256,7 @@ struct Explain: ParsableCommand {
                             [
                                 "address": JSON(device.address), "ssid": JSON(device.network ?? ""), "name": JSON(device.name),
                                 "rssi": device.rssi.map { .integer($0) } ?? .null, "item": JSON(device.item),
-                                "reasons": JSON(device.reasons),
+                                "reasons": JSON(device.reasons), "unattended": device.unattended.map { JSON($0) } ?? .null,
                             ]
                         }))
             }
@@ -246,6 +266,9 @@ struct Explain: ParsableCommand {
                 let address = device.ssid == nil ? device.address : "Wi-Fi"
                 StandardOutput.line("\(address)  \(name.isEmpty ? "(no name)" : name)  \(strength)")
                 if !device.item.isEmpty { StandardOutput.line("    matches \(StandardOutput.printable(device.item))") }
+                if let unattended = device.unattended {
+                    StandardOutput.line("    without a person: \(StandardOutput.printable(unattended))")
+                }
                 for reason in device.reasons { StandardOutput.line("    not offered: \(StandardOutput.printable(reason))") }
             }
             if devices.isEmpty { StandardOutput.line("nothing was found within \(seconds) s") }

@@ -79,6 +79,8 @@ func readPolicy(_ bytes: UnsafeRawBufferPointer) {
     expect(
         PolicyReader.read(path: path, into: &again, &files) == problems && again == policy,
         "a policy reads differently again")
+    let (list, mistakes) = ClaimListReader.read(path: path, &files)
+    expect((list == nil) != mistakes.isEmpty, "a claim list is neither taken nor refused")
     // Rules that were taken can be asked.
     guard problems.isEmpty else { return }
     for approval in policy.approvals {
