@@ -67,8 +67,9 @@ public protocol ReadingPace {
     mutating func pause(after taken: Int, at now: Int64) -> Duration?
 }
 
-/// For messages that no program waits for: the same pause after each reading of several messages, half of it after one
-/// that found the socket full, whose sender may have kept others, and hardly any after the second such one in a row.
+/// For messages that no program waits for: the same pause after each reading of several messages, half as long after
+/// one that found the socket full, whose sender may have kept others, and hardly any after the second such one in a
+/// row.
 struct BatchPace: ReadingPace {
     private let pause: Duration
     private var last = Last.partial
