@@ -211,6 +211,8 @@ extension Grant {
         public var classicAddress: BluetoothAddress?
         /// Whether the bond of the classic side, where that has an address of its own, is of our making.
         public var ownsClassicBond: Bool
+        /// How the app's extension knows it; nil for one that the radios alone have found.
+        public var reported: ReportedIdentity?
 
         /// Stores its arguments.
         ///
@@ -218,7 +220,8 @@ extension Grant {
         public init(
             _ descriptor: DiscoveryDescriptor, hasBluetooth: Bool = false,
             traits: Accessory.Traits = Accessory.Traits(),
-            ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false
+            ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false,
+            reported: ReportedIdentity? = nil
         ) {
             self.descriptor = descriptor
             self.hasBluetooth = hasBluetooth
@@ -227,6 +230,7 @@ extension Grant {
             self.awareDevice = awareDevice
             self.classicAddress = classicAddress
             self.ownsClassicBond = ownsClassicBond
+            self.reported = reported
         }
 
         /// All services and companies that the app has looked for it by.
@@ -281,7 +285,7 @@ public struct GrantedAccessory: Hashable, Sendable {
                 name: granted.accessory.displayName, isBluetooth: granted.address != nil, state: granted.grant.state,
                 terms: Grant.Terms(
                     granted.grant.terms.descriptor, ssid: granted.grant.terms.ssid, awareDevice: granted.grant.terms.awareDevice,
-                    classicAddress: granted.grant.terms.classicAddress))
+                    classicAddress: granted.grant.terms.classicAddress, reported: granted.grant.terms.reported))
         }
         return sight(self) == sight(other)
     }
