@@ -3,7 +3,7 @@
 
 enum Schema {
     /// SQLite's `user_version` of a store. Lower numbers belong to stores from before the first release.
-    static let version = 11
+    static let version = 12
 
     private static let script = """
         CREATE TABLE accessory (
@@ -35,6 +35,7 @@ enum Schema {
             classicAddress TEXT,
             ownsClassicBond INTEGER NOT NULL,
             user INTEGER,
+            reported TEXT,
             UNIQUE (app, accessory)
         ) STRICT;
         CREATE TABLE mutedApp (app TEXT PRIMARY KEY NOT NULL, since INTEGER NOT NULL, who TEXT NOT NULL) STRICT;
