@@ -34,6 +34,8 @@ public struct PickerOffer: WireRecord {
     public var security: NetworkSecurity?
     /// The network's band.
     public var band: NetworkBand?
+    /// The place in the network where the app reaches it, as host and port: `printer.local:631`.
+    public var endpoint: String?
 
     public init() {}
     public static let recordName = "offer"
@@ -43,7 +45,7 @@ public struct PickerOffer: WireRecord {
         .init("paired", \.isPaired, .flag),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
-        .init("band", \.band, .word),
+        .init("band", \.band, .word), .init("endpoint", \.endpoint, .text),
     ])
 
     /// - Parameters:
@@ -61,6 +63,7 @@ public struct PickerOffer: WireRecord {
         isPaired = offer.isBonded && offer.shared == nil
         self.resembled = resembled.map(ShownName.marked)
         self.hasImage = hasImage
+        endpoint = offer.reported?.endpoint?.description
         guard let heard = offer.network else { return }
         ssid = heard.ssid.bytes
         network = heard.ssid.description
