@@ -105,7 +105,7 @@ export class OfferList {
         set(".advertised", offer.advertisedName === offer.name ? "" : offer.advertisedName);
         set(".address-end", offer.addressEnd ?? "");
         set(".alike", offer.resembles ? words.resembles(offer.resembles) : "");
-        set(".network", offer.ssid === undefined ? "" : words.network(offer));
+        set(".network", [offer.ssid === undefined ? "" : words.network(offer), offer.endpoint].filter(Boolean).join(" · "));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
         card.classList.toggle("gone", !!offer.isGone);
@@ -121,5 +121,5 @@ export class OfferList {
 
 /** Whether two offers look like the same accessory to a person. */
 export function isAlike(a, b) {
-    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.addressEnd === b.addressEnd && a.ssid === b.ssid);
+    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.addressEnd === b.addressEnd && a.ssid === b.ssid && a.endpoint === b.endpoint);
 }
