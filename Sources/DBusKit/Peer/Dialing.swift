@@ -22,7 +22,7 @@ extension Connection {
     }
 }
 
-/// Reads a server's answers. The client has said everything before the first of them, as the specification allows.
+/// Reads a server's answers. The client has said everything before the first answer, as the specification allows.
 struct ClientHandshake: PeerHandshake {
     /// Our uid, in the digits of its text.
     static var words: String {
