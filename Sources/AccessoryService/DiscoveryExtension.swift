@@ -40,8 +40,8 @@ public final class ExtensionSockets: DiscoveryExtensions {
         }
     }
 
-    /// Why another user could have put a socket there; nil where none could. Each part is looked at by its name: what
-    /// only the owners may change does not change in between.
+    /// Why another user could have put a socket there; nil where none could. Each part is looked at by its name: a part
+    /// that only the owners may change stays the same until the connection.
     private static func problem(with path: String, _ owners: Set<UInt32>) -> String? {
         let parts = path.split(separator: "/")
         var place = ""
@@ -54,7 +54,7 @@ public final class ExtensionSockets: DiscoveryExtensions {
             guard owners.contains(status.st_uid) else {
                 return "\(place): belongs to uid \(status.st_uid), not to root or a user of the app"
             }
-            // In a sticky directory nobody else can exchange the next part, whose owner is checked.
+            // In a sticky directory only its owner can exchange the next part, and that owner is checked.
             guard isLast || status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0 else {
                 return "\(place): other users may write to it"
             }
