@@ -3,12 +3,13 @@
 dead or hostile."""
 
 import os
+import socket
 
-from gi.repository import GLib
+from gi.repository import Gio, GLib
 
 from harness.extension import Extension, endpoint
 from harness.names import ACCESSORY, PINK, SOMEBODY, SOMEBODY_ELSE, error
-from harness.programs import TEST_CLOCK
+from harness.programs import BIN, TEST_CLOCK, TESTS, Bus, Program
 from harness.radio import accessory, scenario
 from harness.values import item
 from harness.waiting import wait
@@ -146,6 +147,94 @@ class Items(ExtensionTest):
         self.assertEqual(self.extension.calls, [])
 
 
+class Programs(ExtensionTest):
+    """Extensions that are programs of their own, with a socket as systemd passes it."""
+
+    def begin_program(self, *command, **environment):
+        self.extension.close()
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.path))
+            listening.listen()
+            number = listening.fileno()
+            self.program = Program(
+                "/bin/bash", "-c", f'exec 3<&{number}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "-", *command, environment=environment,
+                pass_fds=(number,))
+        self.addCleanup(self.program.stop)
+
+    def test_in_swift(self):
+        """The module DeviceDiscoveryExtension: found, changed and lost, joined with Bluetooth, started again."""
+        self.begin_program(BIN / "played-extension", PLAYED_ADDRESS=PINK_ADDRESS)
+        self.dice.show_picker()
+        self.program.wait_for("^started")
+        wait(lambda: sorted(self.names()) == ["Die", "Printer"], 10, lambda: f"the devices; offered are {self.names()}")
+        self.person.cancel()
+        self.dice.wait_event("pickerDidDismiss")
+        self.program.wait_for("^stopped")
+        self.program.lines.clear()
+        for _ in range(3):
+            self.world.pass_second()
+        self.dice.show_picker()
+        self.program.wait_for("^started")
+        self.person.wait_shown()
+        self.person.pick("pink")
+        self.dice.wait_event("accessoryAdded")
+        self.program.wait_for("^stopped")
+        self.assertEqual(len(self.simulator.bonds), 1)
+
+    def test_without_a_socket(self):
+        program = Program(BIN / "played-extension")
+        self.addCleanup(program.stop)
+        self.assertEqual(program.wait_end(), os.EX_USAGE)
+        self.assertIn("LISTEN_FDS", program.lines[0])
+
+    def test_printers_through_avahi(self):
+        """The example of the documents, on a played Avahi; the lab has the real one."""
+        bus = Bus()
+        self.addCleanup(bus.stop)
+        avahi = Avahi(bus.address)
+        self.begin_program(TESTS.parent / "Docs/Examples/printers.py", DBUS_SYSTEM_BUS_ADDRESS=bus.address)
+        self.dice.show_picker()
+        self.wait_names("Laser")
+        self.assertEqual(self.person.offers[0]["endpoint"], "laser.local:631")
+        avahi.emit("ItemRemove")
+        self.wait_names()
+
+
+class Avahi:
+    """Avahi with one printer."""
+
+    XML = """<node><interface name="org.freedesktop.Avahi.Server">
+        <method name="ServiceBrowserNew"><arg type="i" direction="in"/><arg type="i" direction="in"/><arg type="s" direction="in"/>
+            <arg type="s" direction="in"/><arg type="u" direction="in"/><arg type="o" direction="out"/></method>
+        <method name="ResolveService"><arg type="i" direction="in"/><arg type="i" direction="in"/><arg type="s" direction="in"/>
+            <arg type="s" direction="in"/><arg type="s" direction="in"/><arg type="i" direction="in"/><arg type="u" direction="in"/>
+            """ + "".join(f'<arg type="{each}" direction="out"/>' for each in ("i", "i", "s", "s", "s", "s", "i", "s", "q", "aay", "u")) + """
+        </method></interface></node>"""
+
+    def __init__(self, address):
+        flags = Gio.DBusConnectionFlags.AUTHENTICATION_CLIENT | Gio.DBusConnectionFlags.MESSAGE_BUS_CONNECTION
+        self.bus = Gio.DBusConnection.new_for_address_sync(address, flags, None, None)
+        [interface] = Gio.DBusNodeInfo.new_for_xml(self.XML).interfaces
+        self.bus.register_object("/", interface, self.call, None, None)
+        self.bus.call_sync(
+            "org.freedesktop.DBus", "/", "org.freedesktop.DBus", "RequestName", GLib.Variant("(su)", ("org.freedesktop.Avahi", 0)),
+            None, Gio.DBusCallFlags.NONE, -1, None)
+
+    def call(self, _bus, _sender, _path, _interface, member, arguments, invocation):
+        if member == "ServiceBrowserNew":
+            # As Avahi may: before the answer.
+            self.emit("ItemNew")
+            return invocation.return_value(GLib.Variant("(o)", ("/browser",)))
+        interface, protocol, name, kind, domain, *_ = arguments.unpack()
+        return invocation.return_value(GLib.Variant(
+            "(iissssisqaayu)", (interface, protocol, name, kind, domain, "laser.local", 0, "192.0.2.9", 631, [], 0)))
+
+    def emit(self, member):
+        self.bus.emit_signal(
+            None, "/browser", "org.freedesktop.Avahi.ServiceBrowser", member,
+            GLib.Variant("(iisssu)", (2, 0, "Laser", "_ipp._tcp", "local", 0)))
+
+
 class Absent(ExtensionTest):
     def refused(self, *says):
         self.assertFails(error("ExtensionNotFound"), self.dice.show_picker, says=says)
@@ -253,7 +342,7 @@ class Hostile(ExtensionTest):
         self.ends("ConnectionFailed", "has closed")
 
     def test_items_that_are_none(self):
-        for keys, says in (
+        for count, (keys, says) in enumerate((
                 ({"name": "Printer", "endpoint": endpoint()}, "identifier"),
                 ({"identifier": "a", "endpoint": endpoint()}, "name"),
                 ({"identifier": "a", "name": "  ", "endpoint": endpoint()}, "name"),
@@ -265,12 +354,12 @@ class Hostile(ExtensionTest):
                 ({"identifier": "a", "name": "Printer", "bluetoothIdentifier": "x"}, "bluetoothIdentifier"),
                 ({"identifier": "a", "name": "Printer", "endpoint": endpoint(), "productImage": b"x"}, "productImage"),
                 ({"identifier": "a", "name": "Printer", "endpoint": endpoint(), "more": "x"}, "unknown key"),
-                ({"identifier": "a", "name": "Printer", "ssid": b"Dice-1"}, "ssid")):
+                ({"identifier": "a", "name": "Printer", "ssid": b"Dice-1"}, "ssid")), 1):
             with self.subTest(says):
                 self.extension.calls.clear()
                 self.begin()
                 self.extension.found(**keys)
-                details = self.dice.wait_event("pickerDidDismiss", count=self.dice.event_types.count("pickerDidPresent"))
+                details = self.dice.wait_event("pickerDidDismiss", count=count)
                 self.assertEqual(details["error"], error("InvalidRequest"))
                 self.assertIn(says, details["message"])
         self.assertNothingLeft()
