@@ -74,6 +74,8 @@ final class PickerCoordinator {
         guard !settings.options.contains(.filterDiscoveryResults) else {
             throw SetupError(.invalidRequest, "settings.options: filterDiscoveryResults: needs items")
         }
+        // Before the picker program, for which the request may wait.
+        try services.extensions.check(manifest)
         let client = try programForNewRun(session, request)
         let link = try services.extensions.connect(manifest)
         let reported = ReportedItems(manifest)

@@ -28,7 +28,21 @@ struct ReportedItems {
     var networks: [SSID] { all.compactMap(\.item.ssid) }
     var wantsBluetooth: Bool { present.values.contains { $0.item.peripheral != nil } }
 
-    /// Traits of Bluetooth devices that the app has declared, each as an item by itself: a reported device must show one.
+    /// Whether an accessory in range is among those present.
+    ///
+    /// - Parameter accessory: the stored accessory that it is.
+    func names(_ candidate: AccessoryCandidate, _ accessory: AccessoryID?) -> Bool {
+        present.values.contains { reported in
+            switch reported.item.peripheral {
+            case .address(let value)?: candidate.advertisement?.address.value == value
+            case .identifier(let id)?: accessory == id
+            case nil: reported.item.ssid != nil && candidate.network?.ssid == reported.item.ssid
+            }
+        }
+    }
+
+    /// Traits of Bluetooth devices that the app has declared, each as an item by itself: a reported device must show
+    /// one.
     var declared: [DisplayItem] {
         guard manifest.supports.contains(.bluetooth) else { return [] }
         let services = manifest.services.sorted().map { service in

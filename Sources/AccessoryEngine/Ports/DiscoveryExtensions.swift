@@ -5,6 +5,10 @@ public import AccessoryModel
 
 /// Connects to apps' discovery extensions.
 public protocol DiscoveryExtensions: AnyObject {
+    /// Looks at the socket of an app's extension, and connects to nothing.
+    ///
+    /// - Throws: `ExtensionNotFound` when it is absent or not to be trusted.
+    func check(_ app: AppManifest) throws(SetupError)
     /// Connects to the extension of an app, without waiting for it.
     ///
     /// - Throws: `ExtensionNotFound` when its socket is absent, not to be trusted, or takes no connection.
@@ -37,6 +41,10 @@ public enum ExtensionReport: Hashable, Sendable {
 public final class NoExtensions: DiscoveryExtensions {
     /// There is nothing to set up.
     public init() {}
+
+    public func check(_ app: AppManifest) throws(SetupError) {
+        throw SetupError(.extensionNotFound, "\(app.id): no extension can be reached")
+    }
 
     public func connect(_ app: AppManifest) throws(SetupError) -> any ExtensionLink {
         throw SetupError(.extensionNotFound, "\(app.id): no extension can be reached")
