@@ -22,22 +22,33 @@ public final class ExtensionSockets: DiscoveryExtensions {
         self.loop = loop
     }
 
+    public func check(_ app: AppManifest) throws(SetupError) { _ = try path(of: app) }
+
     public func connect(_ app: AppManifest) throws(SetupError) -> any ExtensionLink {
-        func absent(_ reason: String) -> SetupError { SetupError(.extensionNotFound, "Extension= in \(app.source): \(reason)") }
-        guard let name = app.discoveryExtension else { throw absent("is missing") }
-        guard let path = name.hasPrefix("/") ? name : directory.map({ "\($0)/\(app.id)/\(name)" }) else {
-            throw absent("\(name): there is no directory of apps' own sockets")
-        }
-        var owners = AppMatching.users(of: app)
-        owners.formUnion([0, geteuid()])
-        if let problem = Self.problem(with: path, owners) { throw absent(problem) }
+        let path = try path(of: app)
         var limits = PeerLimits()
         limits.messageBytes = Limits.imageBytes + limits.messageBytes
         do throws(BusError) {
             return ExtensionConnection(try Connection(toPeerAt: path, limits: limits, loop: loop))
         } catch {
-            throw absent(error.message)
+            throw Self.absent(app, error.message)
         }
+    }
+
+    private static func absent(_ app: AppManifest, _ reason: String) -> SetupError {
+        SetupError(.extensionNotFound, "Extension= in \(app.source): \(reason)")
+    }
+
+    /// - Throws: `ExtensionNotFound` for a socket that is absent, or that another user could have made.
+    private func path(of app: AppManifest) throws(SetupError) -> String {
+        guard let name = app.discoveryExtension else { throw Self.absent(app, "is missing") }
+        guard let path = name.hasPrefix("/") ? name : directory.map({ "\($0)/\(app.id)/\(name)" }) else {
+            throw Self.absent(app, "\(name): there is no directory of apps' own sockets")
+        }
+        var owners = AppMatching.users(of: app)
+        owners.formUnion([0, geteuid()])
+        if let problem = Self.problem(with: path, owners) { throw Self.absent(app, problem) }
+        return path
     }
 
     /// Why another user could have put a socket there; nil where none could. Each part is looked at by its name: a part
@@ -75,7 +86,7 @@ private final class ExtensionConnection: ExtensionLink {
 
     func start(_ settings: PickerSettings, onReport: @escaping (ExtensionReport) -> Void) {
         self.onReport = onReport
-        connection.onDisconnect = { [weak self] in self?.end(.connectionFailed, "its connection has closed") }
+        connection.onDisconnect = { [weak self] in self?.closed() }
         connection.onPeerSignal = { [weak self] in self?.take($0) }
         connection.onCall = { [weak self] call in
             guard let self, let refusal = call.errorReply(.standard("UnknownMethod", "the daemon has no methods here")) else {
@@ -89,6 +100,8 @@ private final class ExtensionConnection: ExtensionLink {
         connection.call(.extensionStart, at: AccessoryBus.extensionPath, [settings.wire]) { [weak self] answer in
             switch answer {
             case .success: self?.onReport?(.started)
+            // The other way to hear of the end comes after this one.
+            case .failure where self?.connection.isConnected == false: self?.closed()
             case .failure(let error): self?.end(.connectionFailed, "StartDiscovery: \(ShownName.marked(error.message))")
             }
         }
@@ -103,6 +116,8 @@ private final class ExtensionConnection: ExtensionLink {
             connection.close()
         }
     }
+
+    private func closed() { end(.connectionFailed, "its connection has closed") }
 
     private func end(_ code: SetupError.Code, _ reason: String) {
         onReport?(.ended(SetupError(code, "extension: \(String(reason.prefix(Limits.nameBytes)))")))
