@@ -277,7 +277,8 @@ let package = Package(
             name: "AccessorySetupKitTests",
             dependencies: [
                 "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitApps5", "AccessorySetupKitApps6",
-                "AccessorySetupKitSnippets", "AccessoryStreams", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl",
+                "AccessorySetupKitSnippets", "AccessoryStreams", "CSystem", "DBusKit", "DeviceDiscoveryExtension", "TestSupport",
+                "accessory-sim", "accessoryctl",
                 "accessorysetupd", "dice", "played-extension",
             ], exclude: ["Apps5", "Apps6", "PlayedExtension", "Snippets"], swiftSettings: testSettings),
         .testTarget(

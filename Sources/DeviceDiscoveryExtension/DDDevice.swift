@@ -62,7 +62,8 @@ open class DDDevice: NSObject {
     /// The accessory's identifier for the session API. The device is offered while Bluetooth hears it, and the pick
     /// includes its Bluetooth side.
     open var bluetoothIdentifier: UUID?
-    /// The Bluetooth address, where the identifier is not known: an accessory says it by mDNS, for instance. Linux only.
+    /// The Bluetooth address, where the identifier is not known: an accessory says it by mDNS, for instance. Linux
+    /// only.
     open var bluetoothAddress: String?
     /// Where the app reaches the device in the network. Only a host with a port has an effect on Linux.
     open var networkEndpoint: NWEndpoint?

@@ -8,10 +8,10 @@ import socket
 from gi.repository import Gio, GLib
 
 from harness.extension import Extension, endpoint
-from harness.names import ACCESSORY, PINK, SOMEBODY, SOMEBODY_ELSE, error
+from harness.names import ACCESSORY, ADMIN, ADMIN_PATH, PINK, SOMEBODY, SOMEBODY_ELSE, error
 from harness.programs import BIN, TEST_CLOCK, TESTS, Bus, Program
 from harness.radio import accessory, scenario
-from harness.values import item
+from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest, World
 
@@ -124,6 +124,23 @@ class Items(ExtensionTest):
         self.assertTrue(properties["BluetoothIdentifier"])
         self.assertEqual(properties["Endpoint"]["port"], 631)
         self.assertEqual(len(self.simulator.bonds), 1)
+
+    def test_explained(self):
+        """A device in range that the app could have, and that its extension has not reported."""
+        self.begin()
+        options = sv({"app": "com.example.dice", "seconds": 1.0})
+        devices = self.world.admin.call(ADMIN_PATH, ADMIN, "Explain", "a{sv}", options)
+        [pink] = [each for each in devices if each["name"] == "pink"]
+        self.assertEqual(list(pink["reasons"]), ["the app's extension has not reported it"])
+
+    def test_in_the_apps_own_directory(self):
+        self.extension.close()
+        self.world.declare("dice", Extension="extension", Socket="yes")
+        directory = self.world.app_sockets / "com.example.dice"
+        wait(directory.exists, 10, "the directory", also_every=0.05)
+        self.extension = Extension(directory / "extension")
+        self.addCleanup(self.extension.close)
+        self.begin()
 
     def test_the_app_ends(self):
         self.begin()
@@ -286,6 +303,15 @@ class Absent(ExtensionTest):
         self.world.declare("dice", Extension=link / "extension")
         wait(lambda: "-link" in str(self.manifest_keys().get("Extension")), 10, "the manifest", also_every=0.05)
         self.refused("is not a directory")
+
+    def test_keys_that_are_none(self):
+        for keys, says in (({"Extension": "sub/extension"}, "neither an absolute path"), ({"Extension": "extension"}, "needs Socket=yes"),
+                           ({"Extension": "/" + "x" * 107}, "neither an absolute path"), ({"Extension": "bus", "Socket": "yes"}, "neither")):
+            with self.subTest(keys):
+                self.world.daemon.lines.clear()
+                path = self.world.declare("board", **keys)
+                wait(lambda: any(says in line for line in self.world.daemon.lines), 10, f"“{says}”")
+                path.unlink()
 
     def test_filtered_results(self):
         self.assertFails(error("InvalidRequest"), self.dice.show_picker, options=["filterDiscoveryResults"], says=["needs items"])
