@@ -140,7 +140,7 @@ let package = Package(
         .target(name: "NetworkExtension", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
         .target(name: "UIKit", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
         .target(
-            name: "DeviceDiscoveryExtension", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit", "ProgramSupport"],
+            name: "DeviceDiscoveryExtension", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit"],
             swiftSettings: settings),
         .target(name: "UniformTypeIdentifiers", dependencies: ["DeviceDiscoveryExtension"], swiftSettings: settings),
 

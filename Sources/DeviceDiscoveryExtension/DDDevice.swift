@@ -14,40 +14,59 @@ public import Foundation
 open class DDDevice: NSObject {
     /// The kind of device; the raw values are Apple's. Without effect on Linux.
     public enum Category: Int, Hashable, Sendable {
+        /// A speaker.
         case hifiSpeaker = 0
+        /// Several speakers.
         case hifiSpeakerMultiple = 1
+        /// A television with a box.
         case tvWithMediaBox = 2
+        /// A television.
         case tv = 3
+        /// A laptop.
         case laptopComputer = 4
+        /// A desktop computer.
         case desktopComputer = 5
+        /// An accessory of a picker.
         case accessorySetup = 6
     }
 
     /// A protocol that Apple's system knows. Without effect on Linux.
     public enum `Protocol`: Int, Hashable, Sendable {
+        /// None.
         case invalid = 0
+        /// DIAL.
         case dial = 1
     }
 
     /// How far the use of a device has come. Without effect on Linux.
     public enum State: Int, Hashable, Sendable {
+        /// None.
         case invalid = 0
+        /// Being activated.
         case activating = 10
+        /// Activated.
         case activated = 20
+        /// Authorized.
         case authorized = 25
+        /// Being invalidated.
         case invalidating = 30
     }
 
     /// Whether a device plays. Without effect on Linux.
     public enum MediaPlaybackState: Int, Hashable, Sendable {
+        /// Nothing to play.
         case noContent = 0
+        /// Paused.
         case paused = 1
+        /// Playing.
         case playing = 2
     }
 
     /// The side of a Wi-Fi Aware service. Without effect on Linux.
     public enum WiFiAwareServiceRole: Int, Hashable, Sendable {
+        /// It looks for the service.
         case subscriber = 10
+        /// It offers the service.
         case publisher = 20
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension's program: it serves `org.accessorysetup1.Extension` on the socket that systemd passes to it.
 
+internal import DBusKit
 internal import Foundation
-internal import ProgramSupport
 
 /// A program that finds an app's accessories while its picker is shown.
 ///
@@ -33,7 +33,7 @@ extension DDDiscoveryExtension {
             Discovery.current = Discovery(
                 start: { body.startDiscovery(session: $0) }, stop: { body.stopDiscovery(session: $0) })
         }
-        guard let socket = ServiceManager.receiveDescriptors().first?.descriptor else {
+        guard let socket = passedSocket() else {
             complain("systemd has passed no socket (LISTEN_FDS)")
             exit(EX_USAGE)
         }
@@ -44,6 +44,17 @@ extension DDDiscoveryExtension {
             exit(EX_OSERR)
         }
         dispatchMain()
+    }
+
+    /// The socket of sd_listen_fds(3).
+    private static func passedSocket() -> FileDescriptor? {
+        let environment = ProcessInfo.processInfo.environment
+        guard environment["LISTEN_PID"] == "\(getpid())", environment["LISTEN_FDS"] == "1" else { return nil }
+        // After the three standard ones. Programs that this one starts must not have it.
+        let descriptor: Int32 = 3
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        return FileDescriptor(owning: descriptor)
     }
 
     private static func complain(_ text: String) {
