@@ -30,9 +30,11 @@ let package = Package(
         .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
         .library(name: "AccessoryStreams", targets: ["AccessoryStreams"]),
         .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
-        // For files of apps that import these by name; each is a part of AccessorySetupKit.
+        .library(name: "DeviceDiscoveryExtension", targets: ["DeviceDiscoveryExtension"]),
+        // For files of apps that import these by name; each is a part of AccessorySetupKit or DeviceDiscoveryExtension.
         .library(name: "NetworkExtension", targets: ["NetworkExtension"]),
         .library(name: "UIKit", targets: ["UIKit"]),
+        .library(name: "UniformTypeIdentifiers", targets: ["UniformTypeIdentifiers"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
@@ -102,6 +104,7 @@ let package = Package(
                 .embedInCode("Interfaces/org.accessorysetup1.Accessory.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Admin.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.App.xml"),
+                .embedInCode("Interfaces/org.accessorysetup1.Extension.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Grant.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Manager.xml"),
                 .embedInCode("Interfaces/org.accessorysetup1.Network.xml"),
@@ -136,6 +139,10 @@ let package = Package(
             name: "AccessoryStreams", dependencies: ["AccessorySetupKit", "CoreBluetooth"], swiftSettings: settings),
         .target(name: "NetworkExtension", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
         .target(name: "UIKit", dependencies: ["AccessorySetupKit"], swiftSettings: settings),
+        .target(
+            name: "DeviceDiscoveryExtension", dependencies: ["AccessoryBus", "AccessoryModel", "DBusKit"],
+            swiftSettings: settings),
+        .target(name: "UniformTypeIdentifiers", dependencies: ["DeviceDiscoveryExtension"], swiftSettings: settings),
 
         // Programs.
         .target(name: "ProgramSupport", dependencies: ["AccessoryModel", "CSystem", "DBusKit", log], swiftSettings: settings),
@@ -177,6 +184,11 @@ let package = Package(
         .executableTarget(
             name: "central-probe", dependencies: ["CoreBluetooth"], path: "Tests/Lab/apps/central-probe",
             swiftSettings: strict),
+
+        // An extension that plays the devices of a file, for the tests of the module.
+        .executableTarget(
+            name: "played-extension", dependencies: ["DeviceDiscoveryExtension", "UniformTypeIdentifiers"],
+            path: "Tests/AccessorySetupKitTests/PlayedExtension", swiftSettings: strict),
 
         // The app of README.md.
         .executableTarget(
@@ -265,9 +277,10 @@ let package = Package(
             name: "AccessorySetupKitTests",
             dependencies: [
                 "AccessoryBus", "AccessoryModel", "AccessorySetupKit", "AccessorySetupKitApps5", "AccessorySetupKitApps6",
-                "AccessorySetupKitSnippets", "AccessoryStreams", "DBusKit", "TestSupport", "accessory-sim", "accessoryctl",
-                "accessorysetupd", "dice",
-            ], exclude: ["Apps5", "Apps6", "Snippets"], swiftSettings: testSettings),
+                "AccessorySetupKitSnippets", "AccessoryStreams", "CSystem", "DBusKit", "DeviceDiscoveryExtension", "TestSupport",
+                "accessory-sim", "accessoryctl",
+                "accessorysetupd", "dice", "played-extension",
+            ], exclude: ["Apps5", "Apps6", "PlayedExtension", "Snippets"], swiftSettings: testSettings),
         .testTarget(
             name: "CoreBluetoothTests",
             dependencies: [

@@ -28,6 +28,15 @@ public enum AccessoryBus {
     /// The interface of everything else that admins ask for.
     public static let admin = "org.accessorysetup1.Admin"
 
+    /// The interface of an app's discovery extension, on its own socket.
+    public static let discoveryExtension = "org.accessorysetup1.Extension"
+    /// The object that has it.
+    public static let extensionPath: ObjectPath = "/org/accessorysetup1/extension"
+    /// The XML of that object.
+    public static var extensionXML: String {
+        String(decoding: PackageResources.org_accessorysetup1_Extension_xml, as: UTF8.self)
+    }
+
     /// The interface of the list of peripherals, on the scoped view's socket.
     public static let view = "org.accessorysetup1.View"
     /// The XML of the object that has `view`.
@@ -47,6 +56,7 @@ public enum AccessoryBus {
             case grant: PackageResources.org_accessorysetup1_Grant_xml
             case app: PackageResources.org_accessorysetup1_App_xml
             case admin: PackageResources.org_accessorysetup1_Admin_xml
+            case discoveryExtension: PackageResources.org_accessorysetup1_Extension_xml
             case view: PackageResources.org_accessorysetup1_View_xml
             default: []
             }

@@ -74,6 +74,8 @@ public struct AccessoryProperties: WireRecord {
     public var descriptor: [String: DBusValue] = [:]
     /// The object of org.bluez; `/` while BlueZ does not know it.
     public var device: ObjectPath = "/"
+    /// Where the app's extension has found it in the network; empty without.
+    public var endpoint = EndpointKeys()
     /// Its Bluetooth address; empty without one.
     public var address = ""
     /// The address of the adapter that it was set up with; empty when unknown.
@@ -102,7 +104,7 @@ public struct AccessoryProperties: WireRecord {
         .init("BluetoothIdentifier", \.bluetoothIdentifier, .text),
         .init("BluetoothTransportBridgingIdentifier", \.bridgingIdentifier, .bytes), .init("Ssid", \.ssid, .bytes),
         .init("WiFiAwarePairedDeviceID", \.awareDevice, .uint64), .init("Descriptor", \.descriptor, .dictionary),
-        .init("Device", \.device, .path), .init("Address", \.address, .text, for: .persons),
+        .init("Device", \.device, .path), .init("Endpoint", \.endpoint, .record), .init("Address", \.address, .text, for: .persons),
         .init("Adapter", \.adapter, .text, for: .persons), .init("NetworkName", \.networkName, .text, for: .persons),
         .init("Apps", \.apps, .texts, for: .persons), .init("Connected", \.isConnected, .truth, for: .persons),
         .init("Battery", \.battery, .int16, for: .persons), .init("Problems", \.problems, .texts, for: .persons, .never),
@@ -123,6 +125,7 @@ public struct AccessoryProperties: WireRecord {
         awareDevice = terms.awareDevice ?? 0
         descriptor = terms.descriptor.keys
         self.device = (granted.address == nil ? nil : device) ?? "/"
+        endpoint = EndpointKeys(terms.reported?.endpoint)
         address = granted.accessory.address?.description ?? ""
         adapter = granted.accessory.adapter?.description ?? ""
         networkName = terms.ssid?.description ?? ""
@@ -287,7 +290,8 @@ extension AccessoryBus {
 
     /// The rows of the dictionaries of requests, by their names.
     public static let requests: [(name: String, rows: [WireRow])] = [
-        rows(ItemKeys.self), rows(DiscoveredItemKeys.self), rows(DescriptorKeys.self), rows(PickerSettings.self),
+        rows(ItemKeys.self), rows(DiscoveredItemKeys.self), rows(EndpointKeys.self), rows(ReportedItemKeys.self),
+        rows(DescriptorKeys.self), rows(PickerSettings.self),
         rows(AuthorizationKeys.self), rows(RenameOptions.self), rows(JoinOptions.self), rows(PickerCapabilities.self),
         rows(AnswerKeys.self),
     ]

@@ -40,6 +40,8 @@ public struct PickerOffer: WireRecord {
     public var security: NetworkSecurity?
     /// The network's band.
     public var band: NetworkBand?
+    /// The place in the network where the app reaches it, as host and port: `printer.local:631`.
+    public var endpoint: String?
 
     public init() {}
     public static let recordName = "offer"
@@ -50,7 +52,7 @@ public struct PickerOffer: WireRecord {
         .init("devicesInRange", \.devicesInRange, .uint32), .init("namesInRange", \.namesInRange, .someTexts),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
-        .init("band", \.band, .word),
+        .init("band", \.band, .word), .init("endpoint", \.endpoint, .text),
     ])
 
     /// - Parameters:
@@ -71,6 +73,7 @@ public struct PickerOffer: WireRecord {
         maxDevices = offer.kind?.maxDevices
         devicesInRange = offer.kind?.count
         namesInRange = offer.kind?.names.map(ShownName.marked) ?? []
+        endpoint = offer.reported?.endpoint?.description
         guard let heard = offer.network else { return }
         ssid = heard.ssid.bytes
         network = heard.ssid.description

@@ -77,6 +77,78 @@ public struct DiscoveredItemKeys: WireRequest {
     }
 }
 
+/// The place of an accessory in the network.
+public struct EndpointKeys: WireRequest {
+    /// Required.
+    public var host: String?
+    /// Required.
+    public var port: UInt16?
+
+    public init() {}
+    /// Nothing for nil.
+    public init(_ endpoint: NetworkEndpoint?) {
+        host = endpoint?.host
+        port = endpoint?.port
+    }
+    public static let recordName = "endpoint"
+    public static let table = WireTable<Self>([.init("host", \.host, .text), .init("port", \.port, .port)])
+
+    public func checked() throws(WireProblem) -> NetworkEndpoint {
+        let (host, port) = (try required(host, "host"), try required(port, "port"))
+        guard let endpoint = NetworkEndpoint(host: host, port: port) else {
+            throw WireProblem("\(host):\(port)", "not a host name or an address with a port")
+        }
+        return endpoint
+    }
+}
+
+/// An item that an extension reports.
+public struct ReportedItemKeys: WireRequest {
+    /// Required; the same for the same accessory.
+    public var identifier: String?
+    /// Required.
+    public var name: String?
+    /// `h` or `ay`.
+    public var image: DBusValue?
+    /// `ReportedItem.peripheral`.
+    public var peripheral: String?
+    /// `ReportedItem.ssid`.
+    public var ssid: [UInt8]?
+    /// `ReportedIdentity.endpoint`.
+    public var endpoint: EndpointKeys?
+    /// `ReportedItem.supportedOptions`.
+    public var supportedOptions: SupportOptions = []
+
+    public init() {}
+    public static let recordName = "reported item"
+    public static let table = WireTable<Self>([
+        .init("identifier", \.identifier, .text), .init("name", \.name, .text), .init("productImage", \.image, .image),
+        .init("bluetoothIdentifier", \.peripheral, .peripheral), .init("ssid", \.ssid, .networkName),
+        .init("endpoint", \.endpoint, .record), .init("supportedOptions", \.supportedOptions, .words),
+    ])
+
+    public func checked() throws(WireProblem) -> ReportedItem {
+        let text = try required(identifier, "identifier")
+        let endpoint: NetworkEndpoint?
+        do { endpoint = try self.endpoint?.checked() } catch { throw error.within("endpoint") }
+        guard let identity = ReportedIdentity(identifier: text, endpoint: endpoint) else {
+            throw WireProblem("\(text.utf8.count) bytes", "must have 1 to \(Limits.nameBytes)", at: "identifier")
+        }
+        // As text from the air: most names come from the network.
+        let name = ShownName.marked(try required(name, "name"))
+        if let problem = ShownName.refusal(of: name) { throw problem.within("name") }
+        var item = ReportedItem(identity, name: name)
+        item.image = try productImage(image)
+        item.peripheral = peripheral.flatMap { Migration.Peripheral($0) }
+        item.ssid = ssid.flatMap { SSID($0) }
+        item.supportedOptions = supportedOptions
+        guard item.peripheral != nil || item.ssid != nil || endpoint != nil else {
+            throw WireProblem(nil as String?, "needs bluetoothIdentifier, ssid or endpoint")
+        }
+        return item
+    }
+}
+
 /// The settings of `ShowPicker`.
 extension PickerSettings: WireRequest {
     public static let recordName = "settings"
@@ -241,6 +313,10 @@ extension WireType<NetworkJoin.Passphrase> {
                     "must have 8 to 63 bytes without control characters, or 64 hexadecimal digits")
             })
     }
+}
+
+extension WireType<UInt16> {
+    fileprivate static var port: Self { unsigned("q", DBusValue.uint16) }
 }
 
 extension WireType<UInt32> {

@@ -65,11 +65,8 @@ extension WireRequest {
 }
 
 extension ItemKeys {
-    /// The items of `ShowPicker`.
-    public static func items(_ value: DBusValue) throws(BusError) -> [DisplayItem] {
-        guard value.arrayValue?.isEmpty == false else { throw BusError(WireProblem("[]", "is empty"), in: "items") }
-        return try items(value, image: \.image)
-    }
+    /// The items of `ShowPicker`; none for the app's extension.
+    public static func items(_ value: DBusValue) throws(BusError) -> [DisplayItem] { try items(value, image: \.image) }
 }
 
 extension DiscoveredItemKeys {

@@ -31,9 +31,9 @@ public final class AccessoryEngine {
     public init(
         radio: any Radio, networks networkRadio: any NetworkRadio, store: any LedgerStore, clock: any EngineClock,
         configuration: Configuration = Configuration(),
-        trail: (any AuditTrail)? = nil, log: Logger
+        trail: (any AuditTrail)? = nil, extensions: any DiscoveryExtensions = NoExtensions(), log: Logger
     ) throws {
-        services = try EngineServices(radio, networkRadio, store, trail, clock, configuration.nearness, log)
+        services = try EngineServices(radio, networkRadio, extensions, store, trail, clock, configuration.nearness, log)
         bondWatch = BondWatch(services)
         removals = DelayedRemovals(services)
         networks = AccessoryNetworks(services)
@@ -176,7 +176,8 @@ public final class AccessoryEngine {
     /// A picker program shows no more pickers; a picker that it shows goes to the next program, or ends (rule 17).
     public func unregisterPicker(_ client: ClientID) { pickers.programs.unregister(client) }
 
-    /// Asks for a picker that finds accessories, takes known ones over, or both.
+    /// Asks for a picker that finds accessories, takes known ones over, or both; without items, for one with the
+    /// accessories that the app's extension finds (`ExtensionNotFound` where there is none).
     ///
     /// - Parameter answer: called once. The run comes between the checks and the first event. An error comes at once
     ///   (`InvalidRequest` for items that are not valid, `PickerAlreadyActive`, `PickerRestricted` without a radio or a

@@ -9,6 +9,7 @@ internal import Logging
 struct EngineServices {
     let radio: any Radio
     let networkRadio: any NetworkRadio
+    let extensions: any DiscoveryExtensions
     let clock: any EngineClock
     let log: Logger
     let nearness: Matcher.Nearness
@@ -22,11 +23,13 @@ struct EngineServices {
 
     /// - Throws: the store's error when it cannot be read.
     init(
-        _ radio: any Radio, _ networkRadio: any NetworkRadio, _ store: any LedgerStore, _ trail: (any AuditTrail)?,
+        _ radio: any Radio, _ networkRadio: any NetworkRadio, _ extensions: any DiscoveryExtensions, _ store: any LedgerStore,
+        _ trail: (any AuditTrail)?,
         _ clock: any EngineClock, _ nearness: Matcher.Nearness, _ log: Logger
     ) throws {
         self.radio = radio
         self.networkRadio = networkRadio
+        self.extensions = extensions
         self.clock = clock
         self.log = log
         self.nearness = nearness

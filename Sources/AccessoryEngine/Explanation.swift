@@ -178,6 +178,9 @@ final class Explanations {
                 services.registry.ledger.grant(onNetwork: $0.ssid, to: app) != nil
             }
             ?? false
-        return isMine ? ["\(app) already has it"] : []
+        if isMine { return ["\(app) already has it"] }
+        // A picker without items shows the accessories of the app's extension alone.
+        guard let run = pickers.run, run.session.app.id == app, let reported = run.reported else { return [] }
+        return reported.names(candidate, accessory?.id) ? [] : ["the app's extension has not reported it"]
     }
 }

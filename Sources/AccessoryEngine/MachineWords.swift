@@ -29,6 +29,7 @@ extension SetupMachine.Event {
         case .calledOff: "cancelled by the app"
         case .deadline: "deadline"
         case .radioLost(let why): "radio lost: \(why)"
+        case .extensionEnded(let why): "extension ended: \(why.message)"
         case .appGone: "app gone"
         case .pickerGone: "picker gone"
         case .prompted(let prompt): "prompt \(prompt.kind)"

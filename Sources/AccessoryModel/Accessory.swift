@@ -213,6 +213,8 @@ extension Grant {
         public var ownsClassicBond: Bool
         /// Devices of a kind that the app does not hear: addresses of 48 bits, at most `Limits.excludedDevices`.
         public var excluded: Set<UInt64> = []
+        /// How the app's extension knows it; nil for one that the radios alone have found.
+        public var reported: ReportedIdentity?
 
         /// Stores its arguments.
         ///
@@ -220,7 +222,8 @@ extension Grant {
         public init(
             _ descriptor: DiscoveryDescriptor, hasBluetooth: Bool = false,
             traits: Accessory.Traits = Accessory.Traits(),
-            ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false
+            ssid: SSID? = nil, awareDevice: UInt64? = nil, classicAddress: BluetoothAddress? = nil, ownsClassicBond: Bool = false,
+            reported: ReportedIdentity? = nil
         ) {
             self.descriptor = descriptor
             self.hasBluetooth = hasBluetooth
@@ -229,6 +232,7 @@ extension Grant {
             self.awareDevice = awareDevice
             self.classicAddress = classicAddress
             self.ownsClassicBond = ownsClassicBond
+            self.reported = reported
         }
 
         /// All services and companies that the app has looked for it by.
@@ -283,7 +287,7 @@ public struct GrantedAccessory: Hashable, Sendable {
                 name: granted.accessory.displayName, isBluetooth: granted.address != nil, state: granted.grant.state,
                 terms: Grant.Terms(
                     granted.grant.terms.descriptor, ssid: granted.grant.terms.ssid, awareDevice: granted.grant.terms.awareDevice,
-                    classicAddress: granted.grant.terms.classicAddress))
+                    classicAddress: granted.grant.terms.classicAddress, reported: granted.grant.terms.reported))
         }
         return sight(self) == sight(other)
     }

@@ -14,6 +14,10 @@ public struct AppManifest: Hashable, Sendable {
     /// `Socket=`: a socket of the app's own; nil without one.
     public var socket: AppSocket?
 
+    /// `Extension=`: the socket of its discovery extension, as an absolute path or as a name in the app's own
+    /// directory; nil without one.
+    public var discoveryExtension: String?
+
     /// `Supports=`: the radios that its descriptors may use; never empty in a manifest that was read.
     public var supports: Set<Technology> = []
     /// `BluetoothServices=`: the services that its descriptors may name.

@@ -26,6 +26,8 @@ public struct Offer: Hashable, Sendable {
     public var network: WiFiNetwork?
     /// The Wi-Fi Aware service that it offers.
     public var aware: AwareService?
+    /// How the app's extension knows it; nil for one that the radios alone have found.
+    public var reported: ReportedIdentity?
     /// Of an offer that stands for a kind of devices, which has no sides of its own.
     public var kind: Kind?
 
@@ -67,7 +69,8 @@ public struct Offer: Hashable, Sendable {
         id: String, device: RadioDeviceID?, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, item: Int, name: String,
         advertisedName: String,
         rssi: Int?, shared: AccessoryID?, needsPairing: Bool, isBonded: Bool = false, identifier: AccessoryID,
-        setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil
+        setup: SetupOptions = [], support: SupportOptions = [], network: WiFiNetwork? = nil, aware: AwareService? = nil,
+        reported: ReportedIdentity? = nil
     ) {
         self.id = id
         bluetooth = Bluetooth(
@@ -81,6 +84,7 @@ public struct Offer: Hashable, Sendable {
         self.setup = setup
         self.network = network
         self.aware = aware
+        self.reported = reported
     }
 }
 
@@ -106,6 +110,7 @@ extension Offer {
         let isNamed = name == advertisedName || name.split(separator: "“").dropFirst().contains { $0.hasPrefix(advertisedName) }
         var own = advertisedName.isEmpty || isNamed ? [] : ["“\(advertisedName)”"]
         if let network, network.ssid.description != advertisedName || device != nil { own.append("network “\(network.ssid)”") }
+        if let endpoint = reported?.endpoint { own.append(endpoint.description) }
         return own.isEmpty ? name : "\(name) (\(own.joined(separator: ", ")))"
     }
 }

@@ -13,7 +13,7 @@ public struct SetupError: Error, Hashable, Sendable, CustomStringConvertible {
         case connectionFailed = 150
         /// The discovery time ended before there was anything to offer.
         case discoveryTimeout = 200
-        /// There is no Device Discovery Extension. Never sent: Linux has none.
+        /// The app has no discovery extension, or its socket is absent or not to be trusted.
         case extensionNotFound = 300
         /// The session, or the app's connection, has ended.
         case invalidated = 400

@@ -97,6 +97,20 @@ open class ASAccessory: NSObject, @unchecked Sendable {
     /// does not know it. Linux only: apps talk to the accessory through BlueZ.
     open var devicePath: String? { properties.device == "/" ? nil : properties.device.rawValue }
 
+    /// A place in the network.
+    public struct NetworkEndpoint: Hashable, Sendable {
+        /// A name, such as `printer.local`, or an address.
+        public let host: String
+        /// Never 0.
+        public let port: UInt16
+    }
+
+    /// Where the app's extension has found the accessory in the network; nil for one without. Linux only.
+    open var networkEndpoint: NetworkEndpoint? {
+        guard let host = properties.endpoint.host, let port = properties.endpoint.port else { return nil }
+        return NetworkEndpoint(host: host, port: port)
+    }
+
     /// The descriptor that found it.
     open var descriptor: ASDiscoveryDescriptor { search }
 

@@ -114,24 +114,26 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         set { core.settings = newValue?.duplicate() }
     }
 
-    /// Asks for a picker with accessories of a Device Discovery Extension. Linux has no such extensions.
+    /// Shows a picker with the accessories that the app's discovery extension finds, see the module
+    /// `DeviceDiscoveryExtension`. The extension runs from now until the person has picked or the picker is gone.
     ///
     /// Source: Apple's documentation of `showPicker(completionHandler:)`.
     ///
-    /// - Parameter completionHandler: gets ``ASError/Code/extensionNotFound``.
+    /// - Parameter completionHandler: as for ``showPicker(for:completionHandler:)``. At once
+    ///   ``ASError/Code/extensionNotFound`` when the app's manifest names no extension, or its socket is absent;
+    ///   ``ASError/Code/connectionFailed`` when the extension does not answer or ends, ``ASError/Code/invalidRequest``
+    ///   when it breaks the rules of its interface.
     @preconcurrency
     open func showPicker(completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
-        let error = ASError(.extensionNotFound, "Device Discovery Extensions do not exist on Linux: pass items to the picker")
-        submit(completionHandler) { [core] token in
-            { _ in core.finish(token, error) }
-        }
+        show([], completionHandler)
     }
 
-    /// ``showPicker(completionHandler:)`` as an asynchronous function.
+    /// ``showPicker(completionHandler:)`` as an asynchronous function; it returns when the picker is gone. Cancelling
+    /// the task dismisses the picker.
     ///
-    /// - Throws: ``ASError/Code/extensionNotFound``.
+    /// - Throws: the error that the completion handler would get.
     open func showPicker() async throws {
-        try await answer { showPicker(completionHandler: $0) }
+        try await answerWhenGone { showPicker(completionHandler: $0) }
     }
 
     /// Shows a picker with the accessories in range that match one of the items; the first one that matches names it.
@@ -152,8 +154,18 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     open func showPicker(
         for displayItems: [ASPickerDisplayItem], completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
-        request("ShowPicker", showsPicker: true, completionHandler) {
-            [ASPickerDisplayItem.wire(displayItems, isUpdate: false), core.settings?.wire ?? .vardict([:])]
+        guard !displayItems.isEmpty else {
+            // On the bus, no items mean the extension.
+            return submit(completionHandler) { [core] token in
+                { _ in core.finish(token, ASError(.invalidRequest, "items: is empty")) }
+            }
+        }
+        show(displayItems, completionHandler)
+    }
+
+    private func show(_ items: [ASPickerDisplayItem], _ completion: @escaping SessionCore.Completion) {
+        request("ShowPicker", showsPicker: true, completion) {
+            [ASPickerDisplayItem.wire(items, isUpdate: false), core.settings?.wire ?? .vardict([:])]
         }
     }
 

@@ -30,7 +30,7 @@ public struct ASError: CustomNSError, Hashable, Sendable {
         case connectionFailed = 150
         /// The picker's time ended before there was anything to offer.
         case discoveryTimeout = 200
-        /// There is no Device Discovery Extension. Linux has none.
+        /// The app has no discovery extension: its manifest names none, or the socket there is absent.
         case extensionNotFound = 300
         /// The session ended before the request did, or had ended already.
         case invalidated = 400

@@ -15,7 +15,9 @@ public enum ManifestReader {
             "Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User", "Socket", "SocketUser", "SocketGroup",
             "SocketMode",
         ],
-        setup: ["Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "InfoPlist"],
+        setup: [
+            "Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "Extension", "InfoPlist",
+        ],
     ]
 
     /// The app that a file declares, or all problems of the file.
@@ -109,12 +111,25 @@ public enum ManifestReader {
                 }
             }
         }
+        manifest.discoveryExtension = try file.string(setup, "Extension")
+        if let path = manifest.discoveryExtension, !isSocket(path) {
+            report(setup, "Extension", "\(path): neither an absolute path of at most 107 bytes nor a file name")
+        }
+        if manifest.discoveryExtension?.hasPrefix("/") == false, manifest.socket == nil {
+            report(setup, "Extension", "a file name needs Socket=yes")
+        }
         if let plist { InfoPlist.read(plist, into: &manifest, &files) { report(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
     }
 }
 
 extension ManifestReader {
+    /// Whether a socket can have this path; its parts are checked when it is used.
+    private static func isSocket(_ path: String) -> Bool {
+        let isPath = path.hasPrefix("/") || !path.utf8.contains(UInt8(ascii: "/"))
+        return isPath && (1...107).contains(path.utf8.count) && !["bus", ".", ".."].contains(path)
+    }
+
     /// A name, or a prefix of names, followed by an asterisk.
     private static func network(_ text: String) -> AppManifest.Network? {
         guard text.hasSuffix("*") else { return SSID(text).map { .name($0) } }

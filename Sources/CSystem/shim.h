@@ -205,6 +205,21 @@ static inline int csystem_connect_abstract(const char *name) {
     return -1;
 }
 
+// A socket that is connected to one at a path, close-on-exec and not blocking: a full queue of that socket is an error
+// (EAGAIN), rather than waited for. -1 on failure, with `errno`.
+static inline int csystem_connect(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path) { errno = ENAMETOOLONG; return -1; }
+    strcpy(address.sun_path, path);
+    int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) return -1;
+    if (connect(descriptor, (struct sockaddr *)&address, sizeof address) == 0) return descriptor;
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    return -1;
+}
+
 // A terminal's size in cells: 0 on success, and -1 when it is none, or does not know. (TIOCGWINSZ 0x5413; glibc 2.41
 // has its structure where no module of Swift's shows it)
 static inline int csystem_window_size(int descriptor, int *columns, int *rows) {

@@ -150,6 +150,11 @@ public enum AppMatching {
         return String(cString: resolved)
     }
 
+    /// The users whose processes may be the app, as far as its manifest names users.
+    public static func users(of app: AppManifest) -> Set<UInt32> {
+        Set(app.identities.users.compactMap(userID)).union([app.socket?.user].compactMap(\.self))
+    }
+
     private static func userID(_ user: String) -> UInt32? {
         UInt32(user) ?? getpwnam(user).map { $0.pointee.pw_uid }
     }

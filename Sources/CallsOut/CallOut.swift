@@ -14,6 +14,8 @@ public enum CallOut: String, CaseIterable, Sendable {
     case pickerPing
     // polkit.
     case authorization, authorizationEnd
+    // An app's discovery extension, on a connection without a bus.
+    case extensionStart, extensionStop
 
     // bluetoothd: its objects.
     case radioObjects
@@ -49,6 +51,7 @@ public enum CallOut: String, CaseIterable, Sendable {
 
 extension CallOut {
     private static let bluez = BlueZ.service
+    private static let discovery = "org.accessorysetup1.Extension"
     private static let adapter = Adapter1.interface
     private static let device = Device1.interface
     private static let agents = AgentManager1.interface
@@ -62,7 +65,7 @@ extension CallOut {
     /// The method that is called.
     public var method: RemoteMethod {
         switch self {
-        case .credentials, .process, .pickerPing, .authorization, .authorizationEnd: otherCalls
+        case .credentials, .process, .pickerPing, .authorization, .authorizationEnd, .extensionStart, .extensionStop: otherCalls
         case .radioObjects, .discoveryFilter, .discoveryStart, .discoveryStop, .agentRegistration, .agentEnd, .pairing,
             .pairingCancel, .pairedIdentity, .pairedCheck, .failedRemoval, .classicFilter, .classicSearch, .classicSearchEnd,
             .trust, .preferredBearer, .inputConnect, .alias, .bondRemoval:
@@ -97,6 +100,9 @@ extension CallOut {
             RemoteMethod(
                 "org.freedesktop.PolicyKit1", "org.freedesktop.PolicyKit1.Authority", "CancelCheckAuthorization", takes: "s",
                 timeout: .seconds(10))
+        // The engine's own time-out comes first: it counts from the connection.
+        case .extensionStart: RemoteMethod("", Self.discovery, "StartDiscovery", takes: "a{sv}", timeout: .seconds(25))
+        case .extensionStop: RemoteMethod("", Self.discovery, "StopDiscovery", timeout: .seconds(5))
         default: RemoteMethod("", Bus.peer, "Ping", timeout: .seconds(10))
         }
     }

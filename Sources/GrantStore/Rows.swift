@@ -166,9 +166,22 @@ enum Rows {
             traits: try StoredTraits.read(row.object("traits", in: database), in: database), ssid: ssid.flatMap { SSID($0) },
             awareDevice: try row.number(ifAny: "awareDevice", identifiers).map { UInt64($0) },
             classicAddress: try row.key(ifAny: "classicAddress", "an address") { BluetoothAddress($0, kind: .public) },
-            ownsClassicBond: try row.truth("ownsClassicBond"))
+            ownsClassicBond: try row.truth("ownsClassicBond"),
+            reported: try row.object(ifAny: "reported", in: database).map(reported))
         try StoredLimits.read(row.object("limits", in: database), into: &terms, in: database)
         return terms
+    }
+
+    private static func reported(_ content: SQLRow) throws -> ReportedIdentity {
+        var endpoint: NetworkEndpoint?
+        if let host = try content.text(ifAny: "host") {
+            endpoint = try content.number(ifAny: "port", UInt16.self).flatMap { NetworkEndpoint(host: host, port: $0) }
+            if endpoint == nil { throw InvalidRow("reported: \(host): not an endpoint") }
+        }
+        guard let reported = ReportedIdentity(identifier: try content.text("identifier"), endpoint: endpoint) else {
+            throw InvalidRow("reported: not an identifier")
+        }
+        return reported
     }
 
     static func intent(_ row: SQLRow, in database: Database) throws -> BondIntent {
@@ -237,20 +250,27 @@ enum Rows {
         try database.execute(
             """
             INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, traits,
-                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth, limits, user)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ssid, awareDevice, classicAddress, ownsClassicBond, hasBluetooth, limits, user, reported)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET state = excluded.state, isEnabled = excluded.isEnabled, lastUsed = excluded.lastUsed,
                 descriptor = excluded.descriptor, traits = excluded.traits,
                 ssid = excluded.ssid, awareDevice = excluded.awareDevice, classicAddress = excluded.classicAddress,
                 ownsClassicBond = excluded.ownsClassicBond, hasBluetooth = excluded.hasBluetooth, limits = excluded.limits,
-                user = excluded.user
+                user = excluded.user, reported = excluded.reported
             """, .integer(grant.id), .text(grant.app.rawValue), .text(grant.accessory.rawValue), .text(grant.state.rawValue),
             SQLValue(grant.isEnabled), .integer(grant.created), SQLValue(grant.lastUsed),
             SQLValue(StoredDescriptor.content(of: terms.descriptor).text),
             SQLValue(StoredTraits.content(of: terms.traits).text), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
             SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(StoredLimits.content(of: terms).text),
-            SQLValue(grant.user.map(Int64.init)))
+            SQLValue(grant.user.map(Int64.init)), SQLValue(terms.reported.map(content)?.text))
+    }
+
+    private static func content(of reported: ReportedIdentity) -> StoredJSON {
+        StoredJSON([
+            "identifier": StoredJSON(reported.identifier), "host": StoredJSON(reported.endpoint?.host),
+            "port": StoredJSON(reported.endpoint?.port),
+        ])
     }
 
     static func put(_ muted: MutedApp, in database: Database) throws(DatabaseError) {

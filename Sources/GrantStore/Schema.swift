@@ -36,6 +36,7 @@ enum Schema {
             ownsClassicBond INTEGER NOT NULL,
             limits TEXT NOT NULL,
             user INTEGER,
+            reported TEXT,
             UNIQUE (app, accessory)
         ) STRICT;
         CREATE TABLE mutedApp (app TEXT PRIMARY KEY NOT NULL, since INTEGER NOT NULL, who TEXT NOT NULL) STRICT;

@@ -69,7 +69,7 @@ struct Assembly {
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
         engine = try AccessoryEngine(
             radio: radio, networks: wifi, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
-            log: log)
+            extensions: ExtensionSockets(directory: options.appSocketDirectory, loop: loop), log: log)
         let policies = PolicyStore(
             directory: options.files.policies, loop: loop, log: log, onChange: { [engine] in engine.setPolicy($0) })
         manifests = ManifestStore(directories: options.files.manifests, loop: loop, log: log)

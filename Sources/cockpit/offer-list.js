@@ -107,7 +107,7 @@ export class OfferList {
         set(".alike", offer.resembles ? words.resembles(offer.resembles) : "");
         const { maxDevices, devicesInRange = 0, namesInRange } = offer;
         set(".network", maxDevices !== undefined ? words.kindOffer(maxDevices, devicesInRange, namesInRange)
-            : offer.ssid === undefined ? "" : words.network(offer));
+            : [offer.ssid === undefined ? "" : words.network(offer), offer.endpoint].filter(Boolean).join(" · "));
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
         card.classList.toggle("gone", !!offer.isGone);
@@ -124,5 +124,5 @@ export class OfferList {
 
 /** Whether two offers look like the same accessory to a person. */
 export function isAlike(a, b) {
-    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.addressEnd === b.addressEnd && a.ssid === b.ssid);
+    return a.id === b.id || (a.name === b.name && a.advertisedName === b.advertisedName && a.addressEnd === b.addressEnd && a.ssid === b.ssid && a.endpoint === b.endpoint);
 }

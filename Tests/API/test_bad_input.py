@@ -33,7 +33,6 @@ SERVICE = {"bluetoothServiceUUID": PINK}
 
 # Refused items: the mistake, the items, and the names that the message must contain.
 ITEMS = [
-    ("no items", [], ["items"]),
     ("too many items", [item()] * 1000, ["items", "1000"]),
     ("no name", [{"descriptor": SERVICE}], ["name"]),
     ("empty name", [item("")], ["name"]),

@@ -43,7 +43,7 @@ API = {
               "FinishAuthorization": "oa{sv}→", "FailAuthorization": "o→", "UpdateAuthorization": "oa{sv}→o",
               "App": "s", "Program": "s", "State": "s", "Accessories": "ao", "Event": "→sa{sv}"},
     ACCESSORY: {"DisplayName": "s", "State": "s", "BluetoothIdentifier": "s", "BluetoothTransportBridgingIdentifier": "ay",
-                "Ssid": "ay", "WiFiAwarePairedDeviceID": "t", "Descriptor": "a{sv}", "Device": "o",
+                "Ssid": "ay", "WiFiAwarePairedDeviceID": "t", "Descriptor": "a{sv}", "Device": "o", "Endpoint": "a{sv}",
                 "JoinNetwork": "a{sv}→", "LeaveNetwork": "→"},
     NETWORK: {"Interface": "s"},
     PICKER: {"App": "s", "AppName": "s", "Program": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",

@@ -395,7 +395,7 @@ private func expectRefusal(
     @Test func howManyItems() throws {
         let items = { (count: Int) in DBusValue.array(of: "a{sv}", Array(repeating: .vardict(Dictionary.item.base), count: count)) }
         #expect(try ItemKeys.items(items(Limits.itemsPerPicker)).count == Limits.itemsPerPicker)
-        #expect(refusal { () throws(BusError) in _ = try ItemKeys.items(items(0)) } == "items: []: is empty")
+        #expect(refusal { () throws(BusError) in _ = try ItemKeys.items(items(0)) } == nil)
         let tooMany = refusal { () throws(BusError) in _ = try ItemKeys.items(items(Limits.itemsPerPicker + 1)) }
         #expect(tooMany == "items: 257 items: more than 256")
         // Discovered items may be an empty list.

@@ -92,6 +92,8 @@ import Testing
         try check(EventDetails.self)
         try check(ItemKeys.self)
         try check(DiscoveredItemKeys.self)
+        try check(EndpointKeys.self)
+        try check(ReportedItemKeys.self)
         try check(DescriptorKeys.self)
         try check(PickerSettings.self)
         try check(AuthorizationKeys.self)

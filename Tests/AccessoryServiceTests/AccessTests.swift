@@ -80,7 +80,8 @@ private let rows: [Row] = [
         members: [
             "DisplayName": .whoeverSeesIt, "State": .whoeverSeesIt, "BluetoothIdentifier": .whoeverSeesIt,
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
-            "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt, "Address": persons,
+            "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt,
+            "Endpoint": .whoeverSeesIt, "Address": persons,
             "Adapter": persons, "NetworkName": persons, "Apps": persons, "Connected": persons, "Battery": persons,
             "Problems": persons, "AdvertisedName": persons, "HasImage": persons, "RemovalTime": persons,
             "ScheduleRemoval": persons, "CancelRemoval": persons,

@@ -24,6 +24,8 @@ EXEMPT = {
     "bus.match": "nobody waits for its answer on a connection, and the feed for adverts ends without it",
     "bus.matchEnd": "nobody waits for its answer",
     "bus.nameRequest": "without the name the daemon ends, and is started again",
+    "extensionStart": "on a connection without a bus: Tests/API/test_extension.py plays it",
+    "extensionStop": "the same",
     "viewDiscoveryFilter": "the app's own call, passed on: its answer is the app's",
 }
 

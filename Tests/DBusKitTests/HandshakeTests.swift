@@ -67,3 +67,25 @@ import Testing
         #expect(position == words.count && answer == "\(ok)AGREE_UNIX_FD\r\n")
     }
 }
+
+struct ClientHandshakeTests {
+    /// The end, and the bytes that were taken: the first message must stay in the socket.
+    private func end(_ text: String) -> (isDone: Bool, hasFailed: Bool, descriptors: Bool, taken: Int) {
+        var handshake = ClientHandshake()
+        let taken = handshake.receive(Array(text.utf8)).taken
+        return (handshake.isDone, handshake.hasFailed, handshake.takesDescriptors, taken)
+    }
+
+    @Test func answers() {
+        #expect(end("OK 1234\r\nAGREE_UNIX_FD\r\nl\u{1}") == (true, false, true, 24))
+        #expect(end("OK 1234\r\nERROR\r\nl") == (true, false, false, 16))
+        #expect(end("OK 1234\r\nAGREE") == (false, false, false, 14))
+    }
+
+    @Test func refusals() {
+        for text in ["REJECTED EXTERNAL\r\n", "DATA\r\n", "AGREE_UNIX_FD\r\n", "OK\r\nOK\r\n", String(repeating: "x", count: 2000)]
+        {
+            #expect(end(text).hasFailed, "\(text.prefix(20))")
+        }
+    }
+}

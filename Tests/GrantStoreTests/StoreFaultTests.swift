@@ -152,7 +152,7 @@ import Testing
                  '{}', NULL, 1);
             INSERT INTO accessGrant VALUES
                 (\(number), 'com.example.dice', '6F9619FF-8B86-D011-B42D-00C04FC964\(number)', 'authorized', 1, 1, NULL, '{}', 1, '{}',
-                 NULL, NULL, NULL, 0, '{}', NULL);
+                 NULL, NULL, NULL, 0, '{}', NULL, NULL);
             """
         }
         return try file((lines + accessories).joined() + "UPDATE counter SET value = 60 WHERE name = 'grant';")

@@ -141,6 +141,11 @@ public struct Ledger: Hashable, Sendable {
     /// The app's grant that includes a network, in whatever state; nil when none does.
     public func grant(onNetwork ssid: SSID, to app: AppID) -> Grant? { grants(with: ssid).first { $0.app == app } }
 
+    /// The app's grant on the accessory that its extension knows by this identifier, in whatever state.
+    public func grant(reported identifier: String, to app: AppID) -> Grant? {
+        grantsByApp[app, default: []].lazy.compactMap { grants[$0] }.first { $0.terms.reported?.identifier == identifier }
+    }
+
     /// The grant by which an app has a Wi-Fi Aware device of this number; nil when none has.
     public func grant(awareDevice: UInt64) -> Grant? { grants.values.first { $0.terms.awareDevice == awareDevice } }
 
@@ -237,6 +242,7 @@ public struct Ledger: Hashable, Sendable {
         grant.terms.hasBluetooth = grant.terms.hasBluetooth || isByBluetooth
         grant.terms.ssid = grant.terms.ssid ?? offer.network?.ssid
         grant.terms.awareDevice = grant.terms.awareDevice ?? awareDevice
+        grant.terms.reported = offer.reported ?? grant.terms.reported
         if let identity { bind(identity, &accessory, &grant) }
         return (steps(accessory, grant), accessory.id)
     }

@@ -34,6 +34,7 @@ extension SetupMachine {
             return discovery.hasOffered && added.isEmpty ? [] : end(scanning: discovery, Self.nothingFound)
         case .cancelled, .calledOff: return end(scanning: discovery, Self.cancellation(event))
         case .radioLost(let reason): return end(scanning: discovery, SetupError(.pickerRestricted, reason))
+        case .extensionEnded(let error): return end(scanning: discovery, error)
         case .appGone: return end(scanning: discovery, Self.appGone)
         case .pickerGone: return end(scanning: discovery, Self.pickerGone)
         case .accessoryGone: return end(scanning: discovery, Self.accessoryGone)

@@ -69,6 +69,8 @@ public struct SetupMachine: Hashable, Sendable {
         case radioLost(String)
         /// The discovery time is over.
         case deadline
+        /// The app's extension has failed.
+        case extensionEnded(SetupError)
 
         // The store
         /// The grant is on disk.

@@ -18,6 +18,8 @@ final class InRange {
     private(set) var devices = TrackedSet<BluetoothAddress, Advertisement>()
     private(set) var networks = TrackedSet<SSID, WiFiNetwork>()
     private(set) var services = TrackedSet<String, AwareService>()
+    /// Networks that the app's extension names, besides those of items.
+    var reportedNetworks: Set<SSID> = []
 
     /// Seconds. A device that was not heard for this long is gone from the picker. (BlueZ drops its own temporary
     /// devices after 30 s too, but keeps the ones it knows.)
@@ -151,7 +153,9 @@ final class InRange {
                 if tracked.content != network { changed = true }
                 tracked.content = network
                 tracked.hear(network.rssi, weight: Self.networkWeight)
-            } else if networks.count < Limits.trackedDevices, items.contains(where: { $0.descriptor.fits(network.ssid) }) {
+            } else if networks.count < Limits.trackedDevices,
+                reportedNetworks.contains(network.ssid) || items.contains(where: { $0.descriptor.fits(network.ssid) })
+            {
                 admit(network)
                 changed = true
             }

@@ -12,6 +12,8 @@ struct OfferList {
     let isFiltered: Bool
     let inRange: InRange
     let disclosure: Disclosure
+    /// Only accessories that the app's extension has reported are offered; nil without one.
+    let reported: ReportedItems?
     let ledger: Ledger
     let policy: AccessPolicy
     /// Nil where a person picks.
@@ -22,6 +24,7 @@ struct OfferList {
     /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
         if case .authorization(let id) = request { return upgrades(of: id) }
+        if let reported { return Array(reported.all.lazy.compactMap(offer).prefix(Limits.offersShown)) }
         var devices = inRange.devices.values.filter { device in
             device.item.map { !items[$0].descriptor.isKind } == true && isShown(device.identifier)
         }
@@ -177,6 +180,41 @@ struct OfferList {
     /// The app's name for an accessory: the one it has chosen for this one, or its item's.
     private func name(of identifier: AccessoryID, _ item: DisplayItem) -> String {
         disclosure.item(for: identifier)?.name ?? item.name
+    }
+
+    // MARK: Accessories of an extension
+
+    /// One offer for all sides of an accessory. A side of radio must be in range, whatever the extension says.
+    private func offer(for reported: ReportedItems.Reported) -> Offer? {
+        let (item, identifier) = (reported.item, reported.place.identifier)
+        let device = item.peripheral.flatMap(device)
+        guard item.peripheral == nil || device?.item != nil else { return nil }
+        let network = item.ssid.flatMap(inRange.network)
+        guard item.ssid == nil || network != nil else { return nil }
+        let known = device.flatMap { stored($0.content) }
+        let joined = device == nil ? item.ssid.map { stored($0) } : nil
+        guard known?.isMine != true, joined?.isMine != true,
+            device != nil || network != nil || ledger.grant(reported: item.identity.identifier, to: app) == nil
+        else { return nil }
+        let accessory = known?.accessory ?? joined?.accessory
+        let wanted = item.displayItem(device?.item.map { items[$0].descriptor })
+        let offer = Offer(
+            id: "\(reported.place.number)", device: device?.content.device, address: device?.content.address,
+            adapter: device?.content.adapter, item: device?.item ?? 0, name: accessory?.displayName ?? item.name,
+            advertisedName: device?.content.localName ?? network?.ssid.description ?? "", rssi: device?.rssi ?? network?.rssi,
+            shared: accessory?.id, needsPairing: device != nil && wanted.descriptor.wantsPairing && accessory?.isBonded != true,
+            isBonded: device?.content.isPaired ?? false, identifier: device?.identifier ?? identifier,
+            support: wanted.supportWhilePairing, network: network, reported: item.identity)
+        return isAllowed(offer, AccessoryCandidate(advertisement: device?.content, network: network)) ? offer : nil
+    }
+
+    private func device(_ peripheral: Migration.Peripheral) -> Tracked<Advertisement>? {
+        switch peripheral {
+        case .identifier(let id): ledger.accessories[id]?.address.flatMap { inRange.devices[$0] }
+        case .address(let value):
+            [BluetoothAddress.Kind.public, .random].lazy
+                .compactMap { inRange.devices[BluetoothAddress(value: value, kind: $0)] }.first { $0.item != nil }
+        }
     }
 
     // MARK: Stored accessories

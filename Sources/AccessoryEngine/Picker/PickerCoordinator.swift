@@ -45,7 +45,7 @@ final class PickerCoordinator {
     ) throws(SetupError) {
         let request = "ShowPicker"
         guard session.state == .active else { throw session.wrongState(request) }
-        guard !items.isEmpty else { throw SetupError(.invalidRequest, "items: is empty") }
+        guard !items.isEmpty else { return try showExtension(session, settings, accepted) }
         for (index, item) in items.enumerated() {
             try requests.check(item.descriptor, session, at: "items[\(index)].descriptor")
             guard item.descriptor.isKind else { continue }
@@ -70,6 +70,31 @@ final class PickerCoordinator {
                 id: nextID(), session: session, request: found.isEmpty ? .migration : .discovery, purpose: purpose, items: found,
                 migrations: targets, refusedMigrations: refused, settings: settings, client: client, nearness: services.nearness),
             accepted)
+    }
+
+    /// A picker for the accessories that the app's extension finds.
+    private func showExtension(
+        _ session: Session, _ settings: PickerSettings, _ accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "ShowPicker"
+        guard let manifest = services.registry.manifests[session.app.id], manifest.discoveryExtension != nil else {
+            throw SetupError(
+                .extensionNotFound, "\(request): items is empty, and \(session.app.source) has no Extension=")
+        }
+        guard !settings.options.contains(.filterDiscoveryResults) else {
+            throw SetupError(.invalidRequest, "settings.options: filterDiscoveryResults: needs items")
+        }
+        // Before the picker program, for which the request may wait.
+        try services.extensions.check(manifest)
+        let client = try programForNewRun(session, request)
+        let link = try services.extensions.connect(manifest)
+        let reported = ReportedItems(manifest)
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: .discovery,
+                purpose: .discovery(isBounded: settings.discoveryTimeout != nil, migrates: false), items: reported.declared,
+                settings: settings, reported: reported, client: client, nearness: services.nearness),
+            accepted, link)
     }
 
     func update(_ session: Session, items: [DiscoveredItem]) throws(SetupError) {
@@ -167,8 +192,8 @@ final class PickerCoordinator {
         return runCount
     }
 
-    private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void) {
-        let runner = PickerRunner(run, services, programs) { [weak self] in
+    private func open(_ run: PickerRun, _ accepted: (PickerRun) -> Void, _ link: (any ExtensionLink)? = nil) {
+        let runner = PickerRunner(run, services, programs, link) { [weak self] in
             guard let self else { return }
             self.runner = nil
             self.pauses.record(run, now: self.services.clock.uptime)

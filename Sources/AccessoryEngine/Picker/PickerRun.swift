@@ -80,6 +80,9 @@ public final class PickerRun {
     let inRange: InRange
     private let disclosure: DisclosureBox
 
+    /// The accessories that the app's extension has reported; nil for a run without one.
+    private(set) var reported: ReportedItems?
+
     /// `InRange` reports matches to this box, which exists before it.
     private final class DisclosureBox {
         var value = Disclosure()
@@ -88,8 +91,9 @@ public final class PickerRun {
     init(
         id: Int, session: Session, request: Request, purpose: SetupMachine.Purpose, items: [DisplayItem] = [],
         migrations: [MigrationTarget] = [], refusedMigrations: [SetupError] = [], settings: PickerSettings = PickerSettings(),
-        client: ClientID, nearness: Matcher.Nearness
+        reported: ReportedItems? = nil, client: ClientID, nearness: Matcher.Nearness
     ) {
+        self.reported = reported
         self.id = id
         self.session = session
         self.request = request
@@ -141,7 +145,8 @@ public final class PickerRun {
 
     /// Whether this run looks for anything that this radio finds.
     func needs(_ technology: Technology) -> Bool {
-        items.contains { item in
+        if let reported { return technology == .bluetooth ? reported.wantsBluetooth : !reported.networks.isEmpty }
+        return items.contains { item in
             switch technology {
             case .bluetooth: item.descriptor.wantsBluetooth
             case .wifi: item.descriptor.wantsWiFi || item.descriptor.wifiAware != nil
@@ -152,8 +157,18 @@ public final class PickerRun {
     /// Networks that may be hidden: those with a whole name.
     var hiddenNames: [SSID] {
         var names: [SSID] = []
-        for name in items.compactMap(\.descriptor.network) where !names.contains(name) { names.append(name) }
+        for name in items.compactMap(\.descriptor.network) + (reported?.networks ?? []) where !names.contains(name) {
+            names.append(name)
+        }
         return names
+    }
+
+    /// Takes in a report of the app's extension.
+    ///
+    /// - Throws: `InvalidRequest` for one that breaks the rules.
+    func take(_ report: ExtensionReport, now: Double) throws(SetupError) {
+        try reported?.take(report, now: now)
+        inRange.reportedNetworks = Set(reported?.networks ?? [])
     }
 
     // MARK: Offers
@@ -163,7 +178,7 @@ public final class PickerRun {
         OfferList(
             request: request, app: session.app.id, items: items, isFiltered: settings.options.contains(.filterDiscoveryResults),
             inRange: inRange,
-            disclosure: disclosure.value, ledger: ledger, policy: policy, unattended: unattended)
+            disclosure: disclosure.value, reported: reported, ledger: ledger, policy: policy, unattended: unattended)
     }
 
     /// The advert and the network of an offered accessory.
@@ -177,12 +192,15 @@ public final class PickerRun {
     /// item has matched earlier ones.
     func traits(of offer: Offer) -> Accessory.Traits {
         var traits = candidate(of: offer).advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits()
-        if offer.device != nil { traits.formUnion(Accessory.Traits(items[offer.item].descriptor)) }
+        if offer.device != nil { traits.formUnion(Accessory.Traits(item(of: offer).descriptor)) }
         return traits
     }
 
     /// The item that a picked offer stands for, as the app wants it set up.
     func item(of offer: Offer) -> DisplayItem {
+        if let item = reported?[offer.reported] {
+            return item.displayItem(offer.address == nil ? nil : items[offer.item].descriptor)
+        }
         var item = items[offer.item]
         guard let chosen = disclosure.value.item(for: offer.identifier) else { return item }
         item.name = chosen.name
@@ -194,7 +212,7 @@ public final class PickerRun {
     func image(of offer: Offer, _ ledger: Ledger) -> ProductImage? {
         if let shared = offer.shared, let stored = ledger.accessories[shared] { return stored.image }
         if let migration = migrations.first(where: { $0.offer.id == offer.id }) { return migration.item.image }
-        return items.indices.contains(offer.item) ? item(of: offer).image : nil
+        return offer.reported != nil || items.indices.contains(offer.item) ? item(of: offer).image : nil
     }
 
     // MARK: Discoveries

@@ -14,6 +14,9 @@ final class PickerRunner {
     private let queue = EventQueue<SetupMachine.Event>()
     private lazy var search = RunSearch(run, services) { [weak self] in self?.refreshOffers() }
     private var deadlineTimer: (any EngineTimer)?
+    /// The app's extension, until it is to stop.
+    private var link: (any ExtensionLink)?
+    private var linkTimer: (any EngineTimer)?
     /// The bond whose removal the pairing waits for.
     private var awaitedRemoval: BondIntent?
     /// The offer that was picked, and the requester of the pick or the migration.
@@ -29,9 +32,15 @@ final class PickerRunner {
     /// The requester of the end of the run, where that is the app; else the person.
     private var cancelledBy: Requester?
 
-    /// - Parameter onEnd: called when the run has ended, and gives up the runner.
-    init(_ run: PickerRun, _ services: EngineServices, _ programs: PickerRegistry, onEnd: @escaping () -> Void) {
+    /// - Parameters:
+    ///   - link: to the app's extension; nil for a run without one.
+    ///   - onEnd: called when the run has ended, and gives up the runner.
+    init(
+        _ run: PickerRun, _ services: EngineServices, _ programs: PickerRegistry, _ link: (any ExtensionLink)?,
+        onEnd: @escaping () -> Void
+    ) {
         self.run = run
+        self.link = link
         self.services = services
         self.programs = programs
         self.onEnd = onEnd
@@ -136,10 +145,11 @@ final class PickerRunner {
     func radioLost(_ technology: Technology, _ reason: String, _ requests: PickerRequests) {
         let machine = run.machine
         let findsMore =
-            machine.needsScan && !machine.isPairing
-            && run.items.contains {
-                !$0.descriptor.technologies.contains(technology) && requests.obstacle(to: $0.descriptor) == nil
-            }
+            machine.needsScan && !machine.isPairing && run.reported != nil
+            || machine.needsScan && !machine.isPairing
+                && run.items.contains {
+                    !$0.descriptor.technologies.contains(technology) && requests.obstacle(to: $0.descriptor) == nil
+                }
         switch technology {
         case .bluetooth:
             guard findsMore else { return feed(.radioLost(reason)) }
@@ -150,6 +160,46 @@ final class PickerRunner {
         case .wifi: break
         }
     }
+
+    // MARK: The app's extension
+
+    private func startExtension() {
+        guard let link else { return }
+        linkTimer = services.clock.after(Limits.extensionAnswer) { [weak self] in
+            self?.endExtension(
+                SetupError(
+                    .connectionFailed, "extension: no answer to StartDiscovery within \(Int(Limits.extensionAnswer)) s"))
+        }
+        link.start(run.settings) { [weak self] in self?.reported($0) }
+    }
+
+    private func reported(_ report: ExtensionReport) {
+        if case .ended(let error) = report { return endExtension(error) }
+        do throws(SetupError) {
+            try run.take(report, now: services.clock.uptime)
+        } catch {
+            return endExtension(error)
+        }
+        if report == .started { linkTimer?.cancel() }
+        if run.machine.needsScan { search.update() }
+        refreshOffers()
+    }
+
+    private func endExtension(_ error: SetupError) {
+        guard link != nil else { return }
+        stopExtension()
+        services.log.warning("extension ended", metadata: ["picker": "\(run.id)", "reason": "\(error.message)"])
+        services.audit.record(.refused, app: run.session.app.id, by: .daemon, why: error.message)
+        feed(.extensionEnded(error))
+    }
+
+    private func stopExtension() {
+        linkTimer?.cancel()
+        link?.stop()
+        link = nil
+    }
+
+    // MARK: Offers
 
     /// Makes the offers anew, after something that they depend on has changed, and discloses new matches to an app that
     /// filters.
@@ -248,14 +298,19 @@ final class PickerRunner {
         case .startScan:
             pick = nil
             search.start()
+            startExtension()
             refreshOffers()
-        case .stopScan: search.stop()
+        case .stopScan:
+            search.stop()
+            stopExtension()
         case .startDeadline: startDeadline()
         case .stopDeadline:
             run.deadline = nil
             deadlineTimer?.cancel()
             services.publisher.publish(.pickerDeadlineChanged)
-        case .pair(let offer): pair(offer)
+        case .pair(let offer):
+            stopExtension()
+            pair(offer)
         case .answer(let answer): services.radio.answer(answer)
         case .cancelPairing: cancelPairing()
         case .removeBond(let identity): services.bonds.removeOrphan(identity, after: services.bonds.endPairing())
@@ -274,6 +329,7 @@ final class PickerRunner {
             deadlineTimer?.cancel()
             search.end()
             if let attempt { services.registry.endAttempt(at: attempt.listing.key) }
+            stopExtension()
             _ = services.bonds.endPairing()
             onEnd()
             services.publisher.publish(.pickerClosed(run))

@@ -10,6 +10,8 @@ final class RunSearch {
     private let refreshOffers: () -> Void
     private var discovery: DiscoveryToken?
     private var scan: DiscoveryToken?
+    /// The names that the present scan asks for.
+    private var probed: [SSID] = []
     /// For adverts of known accessories that are to be migrated.
     private var verification: DiscoveryToken?
     private var pruneTimer: (any EngineTimer)?
@@ -23,11 +25,17 @@ final class RunSearch {
     }
 
     func start() {
-        if run.needs(.bluetooth) { discovery = services.radio.discover() }
-        if run.needs(.wifi) {
-            scan = services.networkRadio.scan(probing: run.hiddenNames, aware: run.items.compactMap(\.descriptor.wifiAware))
-        }
+        update()
         schedulePrune()
+    }
+
+    /// Searches by the radios that the run needs by now.
+    func update() {
+        if discovery == nil, run.needs(.bluetooth) { discovery = services.radio.discover() }
+        if run.needs(.wifi), scan == nil || probed != run.hiddenNames {
+            probed = run.hiddenNames
+            scan = services.networkRadio.scan(probing: probed, aware: run.items.compactMap(\.descriptor.wifiAware))
+        }
     }
 
     func stop() {

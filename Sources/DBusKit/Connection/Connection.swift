@@ -72,15 +72,15 @@ public final class Connection {
         dbus_connection_set_max_received_size(raw, 128 << 20)
     }
 
-    /// The other end of a `BusServer`'s socket, from its first byte on; no bus stands behind it.
-    init(peer raw: OpaquePointer, named name: String, at identifier: String, limits: PeerLimits, loop: MainLoop) {
+    /// The other end of a socket, from its first byte on; no bus stands behind it.
+    init(peer raw: OpaquePointer, named name: String, handshake: any PeerHandshake, limits: PeerLimits, loop: MainLoop) {
         transport = Transport(raw, on: loop, reading: .immediate)
         uniqueName = name
         let peer = Peer(takesDescriptors: true)
         self.peer = peer
         limit(to: limits)
         // The socket exists: the connection was just made.
-        peer.greeting = Greeting(on: transport.socket ?? -1, identifier, loop: loop) { [weak self] in self?.greeted($0) }
+        peer.greeting = Greeting(on: transport.socket ?? -1, handshake, loop: loop) { [weak self] in self?.greeted($0) }
     }
 
     /// Takes up the connection that an earlier process has left: to a peer with these limits, or to a bus.
@@ -253,6 +253,12 @@ public final class Connection {
         set { peer?.localPeerSender = newValue }
     }
 
+    /// Of a peer: takes its signals, which have no sender and so no subscription.
+    public var onPeerSignal: ((Message) -> Void)? {
+        get { peer?.onSignal }
+        set { peer?.onSignal = newValue }
+    }
+
     /// Of a peer: called after each message that was sent to it past the bus.
     public var onLocalDelivery: (() -> Void)? {
         get { peer?.onLocalDelivery }
@@ -274,7 +280,8 @@ public final class Connection {
 
     private func receive(signal: OpaquePointer) {
         guard dbus_message_is_signal(signal, "org.freedesktop.DBus.Local", "Disconnected") != 0 else {
-            return deliver(Message(retaining: signal))
+            let message = Message(retaining: signal)
+            return peer?.onSignal?(message) ?? deliver(message)
         }
         isConnected = false
         let (forwarded, calls) = answers.removeAll()
@@ -295,6 +302,7 @@ extension Connection {
         var unanswered: Set<UInt32> = []
         var localPeerSender: String?
         var onLocalDelivery: (() -> Void)?
+        var onSignal: ((Message) -> Void)?
 
         init(takesDescriptors: Bool) {
             self.takesDescriptors = takesDescriptors

@@ -64,7 +64,8 @@ public struct RemoteMethod: Sendable {
         to destination: String? = nil, at path: ObjectPath, _ arguments: [DBusValue] = []
     ) throws(BusError) -> Message {
         let message = try Message.call(
-            to: destination ?? service, path: path, interface: interface, member: member, about.map { .string($0) } + arguments)
+            to: destination ?? (service.isEmpty ? nil : service), path: path, interface: interface, member: member,
+            about.map { .string($0) } + arguments)
         assert(message.signature == takes, "\(member) takes (\(takes)), not (\(message.signature))")
         return message
     }

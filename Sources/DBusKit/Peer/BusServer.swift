@@ -85,7 +85,8 @@ public final class BusServer {
         let client = FileDescriptor(owning: descriptor)
         guard let onConnection else { return true }
         guard let raw = try? PeerTransport.open(client.rawValue) else { return false }
-        onConnection(Connection(peer: raw, named: nameNext(), at: identifier, limits: limits, loop: loop))
+        onConnection(
+            Connection(peer: raw, named: nameNext(), handshake: Handshake(identifier), limits: limits, loop: loop))
         return true
     }
 }

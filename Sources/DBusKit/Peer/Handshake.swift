@@ -3,8 +3,22 @@
 // EXTERNAL, and the claimed uid is parsed and ignored: the kernel identifies the peer. In a user namespace a
 // program sees another uid for itself than we do, so a claim could only turn it away.
 
-/// Reads a client's lines until it begins to send messages. (D-Bus Specification, "Authentication Protocol")
-struct Handshake: Hashable, Sendable {
+/// One side of an authentication. (D-Bus Specification, "Authentication Protocol")
+protocol PeerHandshake {
+    /// Messages follow.
+    var isDone: Bool { get }
+    /// The peer is to be disconnected.
+    var hasFailed: Bool { get }
+    /// Whether the peer takes descriptors.
+    var takesDescriptors: Bool { get }
+    /// Takes bytes, up to the first message.
+    ///
+    /// - Returns: how many were taken, and the answer to send.
+    mutating func receive(_ bytes: some Collection<UInt8>) -> (taken: Int, answer: String)
+}
+
+/// Reads a client's lines until it begins to send messages.
+struct Handshake: Hashable, Sendable, PeerHandshake {
     enum Step: Hashable, Sendable {
         /// The byte before the first line.
         case nul
@@ -18,8 +32,9 @@ struct Handshake: Hashable, Sendable {
     }
 
     private(set) var step = Step.nul
-    /// Whether the client takes descriptors.
     private(set) var takesDescriptors = false
+    var isDone: Bool { step == .done }
+    var hasFailed: Bool { step == .failed }
     private var line: [UInt8] = []
     private var lines = 0
     private let identifier: String
@@ -33,9 +48,6 @@ struct Handshake: Hashable, Sendable {
         self.identifier = identifier
     }
 
-    /// Takes bytes, up to the first message.
-    ///
-    /// - Returns: how many were taken, and the answer to send.
     mutating func receive(_ bytes: some Collection<UInt8>) -> (taken: Int, answer: String) {
         var taken = 0
         var answer = ""

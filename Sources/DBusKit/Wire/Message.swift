@@ -31,9 +31,10 @@ public final class Message {
 
     /// A method call.
     ///
+    /// - Parameter destination: nil for the peer of a connection without a bus.
     /// - Throws: `InvalidArgs` for a bad name or a value that cannot travel (a string with NUL).
     public static func call(
-        to destination: String, path: ObjectPath, interface: String, member: String, _ arguments: [DBusValue] = []
+        to destination: String?, path: ObjectPath, interface: String, member: String, _ arguments: [DBusValue] = []
     ) throws(BusError) -> Message {
         try check(destination, interface, member)
         guard let raw = dbus_message_new_method_call(destination, path.rawValue, interface, member) else {
@@ -65,8 +66,8 @@ public final class Message {
         return copy
     }
 
-    private static func check(_ destination: String, _ interface: String, _ member: String) throws(BusError) {
-        guard BusNames.isBusName(destination) else { throw .invalidArguments("not a bus name: \(destination)") }
+    private static func check(_ destination: String?, _ interface: String, _ member: String) throws(BusError) {
+        if let destination, !BusNames.isBusName(destination) { throw .invalidArguments("not a bus name: \(destination)") }
         guard BusNames.isInterface(interface) else { throw .invalidArguments("not an interface: \(interface)") }
         guard BusNames.isMember(member) else { throw .invalidArguments("not a method: \(member)") }
     }

@@ -26,7 +26,10 @@ enum Texts {
     /// Signal, network and state, which follow the names.
     static func rest(_ offer: PickerOffer, _ detail: Detail) -> String {
         if let devices = offer.maxDevices { return kind(offer, devices, detail) }
-        var text = "  " + (detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "")
+        // One that is found in the network alone has no strength.
+        var text = "  "
+        if offer.endpoint == nil || offer.rssi != nil { text += detail == .all ? strength(offer.rssi) : bars(offer.rssi) ?? "" }
+        if let endpoint = offer.endpoint { text += (text == "  " ? "" : "  ") + StandardOutput.printable(endpoint) }
         if offer.network != nil, detail != .least { text += "  " + network(offer) }
         switch detail {
         case .all:

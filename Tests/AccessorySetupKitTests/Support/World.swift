@@ -32,6 +32,9 @@ final class World {
     let simulator: ChildProcess
     private(set) var daemon: ChildProcess?
 
+    /// The socket of the app's discovery extension, where a test makes one.
+    var extensionPath: String { directory.path + "/extension" }
+
     /// - Parameter isDeclared: whether a manifest fits the tests' process.
     init(scenario: String? = nil, isDeclared: Bool = true) throws {
         bus = try PrivateBus()
@@ -52,6 +55,7 @@ final class World {
             [AccessorySetup]
             Supports=Bluetooth;WiFi;
             BluetoothServices=\(Dice.pink);\(Dice.blue);
+            Extension=\(extensionPath)
             """)
         try startDaemon()
     }

@@ -15,6 +15,7 @@ extension CallOut {
                 "org.freedesktop.PolicyKit1.Error.\($0)"
             }
         case .authorizationEnd: ["org.freedesktop.PolicyKit1.Error.Failed"]
+        case .extensionStart, .extensionStop: ["org.freedesktop.DBus.Error.Failed"]
         case .radioObjects, .viewObjects, .viewClientObjects, .iwdObjects, .iwdInfo, .supplicantAbilities:
             ["org.freedesktop.DBus.Error.AccessDenied"]
         case .discoveryFilter, .classicFilter, .viewDiscoveryFilter: Self.bluez("NotReady", "NotSupported", "Failed")
@@ -101,6 +102,8 @@ extension CallOut {
         case .pickerPing: "the picker gets the next offers all the same"
         case .authorization: "not authorized, and the question is withdrawn"
         case .authorizationEnd: "logged: the question stays until the person answers it"
+        case .extensionStart: "the picker ends with `ConnectionFailed`, 10 s after the connection"
+        case .extensionStop: "nothing: the connection is closed after 1 s"
         case .radioObjects: "read again after 1, 2, 4 … 16 s; the last answer counts meanwhile"
         case .discoveryFilter, .discoveryStart: "once more, then the picker ends with `DiscoveryFailed`"
         case .discoveryStop: "three times; a later start takes `InProgress` for its own"

@@ -14,7 +14,7 @@ import dbus
 
 from bluez import BlueZ
 from framework import check
-from journeys import BLUE_DICE, MODES, PINK_DICE, PINK_SERVICE, Journey
+from journeys import BLUE_DICE, DICE, MODES, PINK_DICE, PINK_SERVICE, Journey
 from lab import DAEMON_NAME, STANDSTILL, CheckFailed, SystemBus, expect
 
 BLUE_SERVICE = "0B8F5F5D-3B6C-4D29-8B0F-0E3C1B8A52D7"
@@ -78,6 +78,35 @@ def item(name="Pink Dice", pairs=True, **more):
 def begin(lab):
     journey = Journey(lab)
     return journey, App(journey)
+
+
+# The app's extension
+
+PRINTER = """<service-group><name>Laser</name><service><type>_ipp._tcp</type><port>631</port></service></service-group>"""
+EXAMPLE = Path(__file__).resolve().parents[3] / "Docs/Examples/printers.py"
+
+
+@check("dice.json", seconds=180)
+def finds_printers_through_avahi(lab):
+    """The example of the documents, started by its socket, on a real avahi-daemon."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    Path("/etc/avahi/services/printer.service").write_text(PRINTER)
+    Path("/run/avahi-daemon").mkdir(exist_ok=True)
+    configuration = lab.state / "avahi.conf"
+    configuration.write_text("[server]\nhost-name=laser\n")
+    avahi = lab.start("avahi-daemon", "avahi-daemon", "--no-drop-root", "--no-chroot", "--no-rlimits", "--file", configuration)
+    avahi.wait_for("Service .*successfully established", 60)
+    path = lab.state / "extension"
+    lab.start("printers", "systemd-socket-activate", "--listen", path, EXAMPLE)
+    lab.wait_until(path.exists, 20, "the extension's socket")
+    journey, app = begin(lab)
+    journey.declare("com.example.python", "Python", Path(sys.executable), keys={**DICE, "Extension": path})
+    journey.daemon.wait_for("manifests read")
+    journey.picker("Laser")
+    accessory = app.add()
+    endpoint = app.properties(accessory)["Endpoint"]
+    expect((endpoint["host"], endpoint["port"]) == ("laser.local", 631), f"the endpoint is {endpoint}")
+    app.expect_types("activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss")
 
 
 # Names
