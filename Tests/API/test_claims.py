@@ -95,6 +95,14 @@ class Taking(ClaimsTest):
         status, lines = ctl("policy", "explain", "com.example.dice", "Kitchen", "--bus", self.world.bus.address)
         self.assertIn("claim       entry SN-1 of claim list spring, unauthenticated", lines)
 
+    def test_all_the_listed_in_one_picker(self):
+        self.put(listed(["SN-1,Kitchen", "SN-2,"], "serial,name"))
+        app = self.app()
+        app.show_picker(item("Die", setupOptions=["pickSeveral"]), discoveryTimeout=2.0)
+        app.wait_event("accessoryAdded", count=2)
+        self.assertNotIn("error", app.wait_event("pickerDidDismiss"))
+        self.assertEqual((self.simulator.bonds, self.left()), (["sn-1", "sn-2"], []))
+
     def test_a_list_decides_before_a_rule(self):
         self.write(f"[Approve all]\nApp=com.example.dice\nBluetoothServiceUUID={PINK}\nMinimumRSSI=-127\n")
         self.put(listed(["SN-2"]))

@@ -28,7 +28,7 @@ import Testing
         #expect(lines.first == "activated")
         #expect(
             lines.dropFirst().sorted() == [
-                "authorization: true", "extension: false", "fail: true", "finish discovery: true", "finish: true", "picker: true",
+                "authorization: true", "extension: true", "fail: true", "finish discovery: true", "finish: true", "picker: true",
                 "remove: true", "rename: true", "update: true",
             ])
         withExtendedLifetime((daemon, model)) {}

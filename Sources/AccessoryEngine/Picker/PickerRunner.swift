@@ -297,6 +297,7 @@ final class PickerRunner {
         switch effect {
         case .startScan:
             pick = nil
+            endAttempt()
             search.start()
             startExtension()
             refreshOffers()
@@ -328,13 +329,18 @@ final class PickerRunner {
         case .end:
             deadlineTimer?.cancel()
             search.end()
-            if let attempt { services.registry.endAttempt(at: attempt.listing.key) }
+            endAttempt()
             stopExtension()
             _ = services.bonds.endPairing()
             onEnd()
             services.publisher.publish(.pickerClosed(run))
             programs.publish()
         }
+    }
+
+    private func endAttempt() {
+        if let attempt { services.registry.endAttempt(at: attempt.listing.key) }
+        attempt = nil
     }
 
     private func startDeadline() {
