@@ -103,6 +103,10 @@ export const RECORDS = {
         shared: ["truth"],
         ssid: ["bytes?"],
     },
+    endpoint: {
+        host: ["text?"],
+        port: ["number?"],
+    },
     prompt: {
         added: ["number?"],
         entered: ["number?"],

@@ -55,17 +55,20 @@ struct OfferList {
             guard let offer = offer(for: service), policy.denial(of: AccessoryCandidate(), to: app) == nil else { continue }
             offers.append((service.number, offer))
         }
-        for kind in inRange.kinds {
-            if let offer = offer(forKind: kind.item, kind.place) { offers.append((kind.place.number, offer)) }
-        }
-        if offers.count > Limits.offersShown {
+        // Without a strength a kind would be the first to go.
+        let kinds = inRange.kinds.compactMap { kind in
+            offer(forKind: kind.item, kind.place).map { (number: kind.place.number, offer: $0) }
+        }.prefix(Limits.offersShown)
+        let room = Limits.offersShown - kinds.count
+        if offers.count > room {
             // The nearest are shown; among equals those that were there first.
             offers.sort { isNearer($0.offer.rssi, $0.number, than: $1.offer.rssi, $1.number) }
             offers = listedFirst(offers) { each in
                 AccessoryCandidate(advertisement: each.offer.address.flatMap { inRange.devices[$0]?.content })
             }
-            offers.removeSubrange(Limits.offersShown...)
+            offers.removeSubrange(room...)
         }
+        offers += kinds
         return offers.sorted { $0.number < $1.number }.map(\.offer)
     }
 
