@@ -52,7 +52,11 @@ final class ViewClient {
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not call Hello in time")
         }
-        identity.onRefused = { [weak self] in self?.updateScope() }
+        identity.onRefused = { [weak self] in
+            self?.updateScope()
+            // It may have been its app's last client.
+            self?.observer?.clientNeedsChanged()
+        }
     }
 
     /// Whose share it has.
