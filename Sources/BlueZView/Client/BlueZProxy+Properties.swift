@@ -8,12 +8,9 @@ internal import DBusKit
 
 extension BlueZProxy {
     func answerDeviceProperty(_ call: Message, _ device: ObjectPath) {
-        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
-            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
-        }
+        guard let (interface, property) = question(in: call) else { return }
         guard Scope.shown.contains(interface) else { return refuse(call, .unknownInterface(interface)) }
         if call.member == "Get" {
-            let property = arguments.dropFirst().first?.stringValue
             if Clearance.isValue(property, of: interface) { return readValue(call, device) }
             guard interface == Device1.interface else { return pass(call, about: device) }
             let link = clearance.link(of: device)
@@ -31,19 +28,28 @@ extension BlueZProxy {
 
     /// Answers from the properties that come from adverts.
     func answerHeardProperty(_ call: Message, _ device: ObjectPath) {
-        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
-            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
-        }
+        guard let (interface, property) = question(in: call) else { return }
         guard interface == Device1.interface else { return refuse(call, .unknownInterface(interface)) }
         readProperties(of: device, for: call) { [weak self] in
-            let properties = HeardDevice.properties($0)
-            guard call.member == "Get" else { return self?.reply(to: call, [.vardict(properties)]) ?? () }
-            let key = arguments.dropFirst().first?.stringValue ?? ""
-            guard let value = properties[key] else {
-                return self?.refuse(call, .invalidArguments("No such property '\(key)'")) ?? ()
-            }
-            self?.reply(to: call, [.variant(value)])
+            self?.answer(call, property, of: HeardDevice.properties($0))
         }
+    }
+
+    /// The interface, and the property of `Get`, that a call asks for; nil for a call that is refused.
+    private func question(in call: Message) -> (interface: String, property: String?)? {
+        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
+            refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
+            return nil
+        }
+        return (interface, arguments.dropFirst().first?.stringValue)
+    }
+
+    /// Answers `Get` or `GetAll` from all properties of an object.
+    private func answer(_ call: Message, _ property: String?, of properties: [String: DBusValue]) {
+        guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
+        let name = property ?? ""
+        guard let value = properties[name] else { return refuse(call, .invalidArguments("No such property '\(name)'")) }
+        reply(to: call, [.variant(value)])
     }
 
     /// Passes on a call for an attribute's value: without the link there is none, as there is none at bluetoothd before
@@ -58,19 +64,13 @@ extension BlueZProxy {
     }
 
     func answerAdapterProperty(_ call: Message, _ adapter: ObjectPath) {
-        guard let arguments = try? call.arguments(), let interface = arguments.first?.stringValue else {
-            return refuse(call, .invalidArguments("\(call.member ?? "") takes an interface, not (\(call.signature))"))
-        }
+        guard let (interface, property) = question(in: call) else { return }
         guard interface == Adapter1.interface else { return refuse(call, .unknownInterface(interface)) }
         if call.member == "Set" {
             return answerSetting(call, of: shown.properties(of: adapter), "apps may not change the adapter's settings")
         }
-        let key = arguments.dropFirst().first?.stringValue ?? ""
         _ = shown.showAdapters()
-        let properties = shown.properties(of: adapter)
-        guard call.member == "Get" else { return reply(to: call, [.vardict(properties)]) }
-        guard let value = properties[key] else { return refuse(call, .invalidArguments("No such property '\(key)'")) }
-        reply(to: call, [.variant(value)])
+        answer(call, property, of: shown.properties(of: adapter))
     }
 
     /// Settings that bluetoothd lets be written, of adapters and devices.
