@@ -119,7 +119,7 @@ final class Hearing {
             case let granted = listener.kinds[kind], !granted.grant.terms.excluded.contains(address.value),
             registry.policy.denial(of: AccessoryCandidate(advertisement: advert), to: app) == nil
         else { return false }
-        let most = granted.grant.terms.descriptor.maxDevices ?? Limits.usualHeardDevices
+        let most = granted.grant.terms.descriptor.heardDevices
         guard listener.count(of: kind) < most else {
             if listener.full.insert(kind).inserted {
                 services.log.notice(

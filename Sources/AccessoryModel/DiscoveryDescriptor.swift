@@ -64,6 +64,8 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
 
     /// Whether it stands for all devices that match it, instead of one.
     public var isKind: Bool { access == .hear }
+    /// Devices of a kind that the app may hear at a time.
+    public var heardDevices: Int { maxDevices ?? Limits.usualHeardDevices }
     /// Whether it looks for adverts.
     public var wantsBluetooth: Bool { companyIdentifier != nil || serviceUUID != nil }
     /// Whether it looks for a network. A Wi-Fi Aware service is none.

@@ -113,9 +113,9 @@ public struct AccessPolicy: Hashable, Sendable {
     /// The rule by which an app gets a kind without a person.
     public func approval(ofKind descriptor: DiscoveryDescriptor, to app: AppID) -> Approval? {
         guard problem == nil, denial(ofKind: descriptor, to: app) == nil else { return nil }
-        let devices = descriptor.maxDevices ?? Limits.usualHeardDevices
         return approvals.first { approval in
-            approval.app == app && approval.maxDevices.map { devices <= $0 } == true && approval.target.includes(descriptor)
+            approval.app == app && approval.maxDevices.map { descriptor.heardDevices <= $0 } == true
+                && approval.target.includes(descriptor)
         }
     }
 

@@ -84,7 +84,7 @@ struct OfferList {
             id: "\(place.number)", device: nil, address: nil, item: index, name: item.name, advertisedName: "", rssi: nil,
             shared: nil, needsPairing: false, identifier: place.identifier, setup: item.setupOptions)
         offer.kind = Offer.Kind(
-            maxDevices: item.descriptor.maxDevices ?? Limits.usualHeardDevices, count: devices.count,
+            maxDevices: item.descriptor.heardDevices, count: devices.count,
             names: Array(names.prefix(Limits.namesOfKind)))
         return offer
     }

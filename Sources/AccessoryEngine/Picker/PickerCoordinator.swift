@@ -46,17 +46,7 @@ final class PickerCoordinator {
         let request = "ShowPicker"
         guard session.state == .active else { throw session.wrongState(request) }
         guard !items.isEmpty else { return try showExtension(session, settings, accepted) }
-        for (index, item) in items.enumerated() {
-            try requests.check(item.descriptor, session, at: "items[\(index)].descriptor")
-            guard item.descriptor.isKind else { continue }
-            let value = item.descriptor.access.rawValue
-            if item.migration != nil {
-                throw .invalid("items[\(index)].descriptor.access", value, "a migration is of one accessory")
-            }
-            if item.setupOptions.contains(.confirmAuthorization) {
-                throw .invalid("items[\(index)].descriptor.access", value, "cannot be combined with confirmAuthorization")
-            }
-        }
+        for (index, item) in items.enumerated() { try requests.check(item, session, at: "items[\(index)]") }
         let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
         let (targets, refused) = try requests.migrations(in: items, session.app.id)

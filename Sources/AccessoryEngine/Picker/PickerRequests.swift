@@ -9,6 +9,18 @@ struct PickerRequests {
 
     private var registry: GrantRegistry { services.registry }
 
+    /// - Parameter context: where in the request the item stands.
+    /// - Throws: `InvalidRequest` as for its descriptor, and for a kind that is to be migrated or confirmed.
+    func check(_ item: DisplayItem, _ session: Session, at context: String) throws(SetupError) {
+        try check(item.descriptor, session, at: "\(context).descriptor")
+        guard item.descriptor.isKind else { return }
+        let (key, value) = ("\(context).descriptor.access", item.descriptor.access.rawValue)
+        if item.migration != nil { throw .invalid(key, value, "a migration is of one accessory") }
+        if item.setupOptions.contains(.confirmAuthorization) {
+            throw .invalid(key, value, "cannot be combined with confirmAuthorization")
+        }
+    }
+
     /// - Parameter context: where in the request the descriptor stands.
     /// - Throws: `InvalidRequest` for a descriptor that is not valid, or that the app has not declared.
     func check(_ descriptor: DiscoveryDescriptor, _ session: Session, at context: String) throws(SetupError) {

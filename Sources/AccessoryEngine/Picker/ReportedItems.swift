@@ -43,20 +43,7 @@ struct ReportedItems {
 
     /// Traits of Bluetooth devices that the app has declared, each as an item by itself: a reported device must show
     /// one.
-    var declared: [DisplayItem] {
-        guard manifest.supports.contains(.bluetooth) else { return [] }
-        let services = manifest.services.sorted().map { service in
-            var descriptor = DiscoveryDescriptor()
-            descriptor.serviceUUID = service
-            return descriptor
-        }
-        let companies = manifest.companies.sorted { $0.value < $1.value }.map { company in
-            var descriptor = DiscoveryDescriptor()
-            descriptor.companyIdentifier = company
-            return descriptor
-        }
-        return (services + companies).map { DisplayItem(name: manifest.name, descriptor: $0) }
-    }
+    var declared: [DisplayItem] { manifest.supports.contains(.bluetooth) ? manifest.declaredItems : [] }
 
     /// - Throws: `InvalidRequest` past the limits, and for a radio or a network that the app has not declared.
     mutating func take(_ report: ExtensionReport, now: Double) throws(SetupError) {
