@@ -16,8 +16,10 @@ public enum Limits {
     public static let itemsPerPicker = 256
     /// Accessories that one filtered picker discloses to its app.
     public static let discoveredPerPicker = 512
-    /// Accessories that an extension may report in one picker, and reports in one second.
+    /// Accessories that an extension may report in one picker, and reports at once.
     public static let reportsPerPicker = 512
+    /// Reports of an extension in a second, besides `reportsPerPicker` at once.
+    public static let reportsPerSecond = 64.0
     /// Seconds that an extension has to begin, from the connection to the answer of `StartDiscovery`.
     public static let extensionAnswer = 10.0
     /// Offers shown at a time; the nearest are kept.

@@ -93,7 +93,7 @@ class Asking(APITest):
     def test_wrong_arguments(self):
         for arguments, says in (
                 ([], "item"), (["name"], "KEY=VALUE"), (["=x"], "KEY=VALUE"), (["name=a,name=b"], "name: given twice"),
-                (["colour=pink"], "colour: must be one of bluetoothCompanyIdentifier"), (["bluetoothCompanyIdentifier=many"], "many"),
+                (["colour=pink"], "colour: must be one of access"), (["bluetoothCompanyIdentifier=many"], "many"),
                 (["bluetoothServiceDataBlob=0"], "hexadecimal"), (["bluetoothServiceDataBlob=+1"], "hexadecimal"),
                 (["setupOptions=finishInApp"], "finishInApp"), (["name=x,productImage=/nowhere.png"], "/nowhere.png"),
                 (["--wait", "soon", ITEM], "wait"), (["--wait=nan", ITEM], "wait"), (["--wait=-1", ITEM], "wait"), (["--wait=-inf", ITEM], "wait")):

@@ -14,8 +14,9 @@ struct ReportedItems {
     private var present: [String: Reported] = [:]
     /// An accessory that returns keeps its place.
     private var places: [String: OfferNumbering.Place] = [:]
-    /// Reports since this time, in monotonic seconds.
-    private var recent = (since: 0.0, count: 0)
+    /// Reports not yet forgotten at this time, in monotonic seconds: `reportsPerSecond` are, each second. A slow
+    /// machine takes a flood slowly, and must see it too.
+    private var recent = (at: 0.0, count: 0.0)
 
     init(_ manifest: AppManifest) { self.manifest = manifest }
 
@@ -47,10 +48,11 @@ struct ReportedItems {
 
     /// - Throws: `InvalidRequest` past the limits, and for a radio or a network that the app has not declared.
     mutating func take(_ report: ExtensionReport, now: Double) throws(SetupError) {
-        if now >= recent.since + 1 { recent = (now, 0) }
-        recent.count += 1
-        guard recent.count <= Limits.reportsPerPicker else {
-            throw SetupError(.invalidRequest, "extension: more than \(Limits.reportsPerPicker) reports in a second")
+        recent = (now, max(0, recent.count - (now - recent.at) * Limits.reportsPerSecond) + 1)
+        guard recent.count <= Double(Limits.reportsPerPicker) else {
+            throw SetupError(
+                .invalidRequest,
+                "extension: more than \(Limits.reportsPerPicker) reports, and \(Int(Limits.reportsPerSecond)) a second")
         }
         switch report {
         case .present(let item): try put(item)
