@@ -22,6 +22,10 @@ public struct GrantProperties: WireRecord {
     public var descriptor: [String: DBusValue] = [:]
     /// Addresses of the devices that are excluded from a kind.
     public var excluded: [String] = []
+    /// The rules by which it ends, or has ended; empty for none.
+    public var endRules: [String] = []
+    /// Seconds since 1970; 0 for a grant that does not end, or has ended.
+    public var ends = 0
     /// The uid of the person who set it up; -1 where a rule approved it.
     public var user = -1
     /// Seconds since 1970.
@@ -36,12 +40,17 @@ public struct GrantProperties: WireRecord {
         .init("State", \.state, .word, for: .admins), .init("Enabled", \.isEnabled, .truth, for: .admins),
         .init("Ssid", \.ssid, .bytes, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
         .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Excluded", \.excluded, .texts, for: .admins),
+        .init("EndRules", \.endRules, .texts, for: .admins), .init("Ends", \.ends, .seconds, for: .admins),
         .init("Created", \.created, .seconds, for: .admins),
         .init("LastUsed", \.lastUsed, .seconds, for: .admins), .init("User", \.user, .int64, for: .admins),
     ])
 
     /// The grant as admins see it.
-    public init(_ grant: Grant) {
+    ///
+    /// - Parameter end: when it ends, seconds since 1970; nil for one that does not, or has ended.
+    public init(_ grant: Grant, end: Int64?) {
+        endRules = grant.terms.time.rules.map(\.description)
+        ends = Int(end ?? 0)
         app = grant.app.rawValue
         accessory = AccessoryBus.accessoryPath(grant.accessory)
         state = grant.state
@@ -76,6 +85,8 @@ public struct AccessoryProperties: WireRecord {
     public var device: ObjectPath = "/"
     /// Where the app's extension has found it in the network; empty without.
     public var endpoint = EndpointKeys()
+    /// When the app's grant ends, seconds since 1970; 0 when it does not, or has ended.
+    public var ends = 0
     /// Its Bluetooth address; empty without one.
     public var address = ""
     /// The address of the adapter that it was set up with; empty when unknown.
@@ -104,7 +115,8 @@ public struct AccessoryProperties: WireRecord {
         .init("BluetoothIdentifier", \.bluetoothIdentifier, .text),
         .init("BluetoothTransportBridgingIdentifier", \.bridgingIdentifier, .bytes), .init("Ssid", \.ssid, .bytes),
         .init("WiFiAwarePairedDeviceID", \.awareDevice, .uint64), .init("Descriptor", \.descriptor, .dictionary),
-        .init("Device", \.device, .path), .init("Endpoint", \.endpoint, .record), .init("Address", \.address, .text, for: .persons),
+        .init("Device", \.device, .path), .init("Endpoint", \.endpoint, .record), .init("Ends", \.ends, .seconds),
+        .init("Address", \.address, .text, for: .persons),
         .init("Adapter", \.adapter, .text, for: .persons), .init("NetworkName", \.networkName, .text, for: .persons),
         .init("Apps", \.apps, .texts, for: .persons), .init("Connected", \.isConnected, .truth, for: .persons),
         .init("Battery", \.battery, .int16, for: .persons), .init("Problems", \.problems, .texts, for: .persons, .never),
@@ -114,8 +126,11 @@ public struct AccessoryProperties: WireRecord {
 
     /// The properties that the accessory and the grant have, without those of the radio's link and of other grants.
     ///
-    /// - Parameter device: the object of org.bluez; nil when BlueZ does not know it now.
-    public init(_ granted: GrantedAccessory, device: ObjectPath?) {
+    /// - Parameters:
+    ///   - device: the object of org.bluez; nil when BlueZ does not know it now.
+    ///   - end: when the grant ends, seconds since 1970; nil for one that does not, or has ended.
+    public init(_ granted: GrantedAccessory, device: ObjectPath?, end: Int64?) {
+        ends = Int(end ?? 0)
         let terms = granted.grant.terms
         displayName = granted.accessory.displayName
         state = granted.grant.state

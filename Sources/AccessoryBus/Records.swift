@@ -42,6 +42,10 @@ public struct PickerOffer: WireRecord {
     public var band: NetworkBand?
     /// The place in the network where the app reaches it, as host and port: `printer.local:631`.
     public var endpoint: String?
+    /// The rules by which the grant ends, unless the person chooses otherwise; empty for no end.
+    public var ends: [String] = []
+    /// The ends among which the person may choose; empty for no choice.
+    public var endChoices: [String] = []
 
     public init() {}
     public static let recordName = "offer"
@@ -52,14 +56,20 @@ public struct PickerOffer: WireRecord {
         .init("devicesInRange", \.devicesInRange, .uint32), .init("namesInRange", \.namesInRange, .someTexts),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
-        .init("band", \.band, .word), .init("endpoint", \.endpoint, .text),
+        .init("band", \.band, .word), .init("endpoint", \.endpoint, .text), .init("ends", \.ends, .someTexts),
+        .init("endChoices", \.endChoices, .someTexts),
     ])
 
     /// - Parameters:
+    ///   - ends: those of the grant.
     ///   - resembled: the name in use that one of the offer's names looks like.
     ///   - hasImage: whether the app gave a picture for it.
     ///   - isTwin: whether another accessory was offered under the same name.
-    public init(_ offer: Offer, resembled: String?, hasImage: Bool, isTwin: Bool = false) {
+    public init(
+        _ offer: Offer, ends: (rules: [EndRule], choices: [EndChoice]), resembled: String?, hasImage: Bool, isTwin: Bool = false
+    ) {
+        self.ends = ends.rules.map(\.description)
+        endChoices = ends.choices.map(\.description)
         id = offer.id
         name = ShownName.marked(offer.name)
         advertisedName = ShownName.marked(offer.advertisedName)
@@ -216,7 +226,7 @@ public struct AdapterEntry: WireRecord {
 
 /// A rule of the policy: an element of `Admin.Policy` and of an explanation's approvals. All text is for people.
 public struct PolicyRuleEntry: WireRecord {
-    /// `allow-picker`, `deny-picker`, `approve` or `deny`.
+    /// `allow-picker`, `deny-picker`, `approve`, `deny` or `limit`.
     public var kind = ""
     /// The rule's name in its file.
     public var name = ""
@@ -226,6 +236,8 @@ public struct PolicyRuleEntry: WireRecord {
     public var target = ""
     /// The weakest signal, in dBm, that the rule approves; nil for other kinds.
     public var minimumRSSI: Int?
+    /// The limits that the rule sets; nil for other kinds.
+    public var limits: String?
     /// The file; empty where several files add up.
     public var source = ""
 
@@ -233,11 +245,16 @@ public struct PolicyRuleEntry: WireRecord {
     public static let recordName = "rule"
     public static let table = WireTable<Self>([
         .init("kind", \.kind, .text), .init("name", \.name, .text), .init("apps", \.apps, .texts),
-        .init("target", \.target, .text), .init("minimumRssi", \.minimumRSSI, .int16), .init("source", \.source, .text),
+        .init("target", \.target, .text), .init("minimumRssi", \.minimumRSSI, .int16), .init("limits", \.limits, .text),
+        .init("source", \.source, .text),
     ])
 
     /// Marks all text.
-    public init(_ kind: String, name: String = "", apps: [String], target: String = "", minimumRSSI: Int? = nil, source: String) {
+    public init(
+        _ kind: String, name: String = "", apps: [String], target: String = "", minimumRSSI: Int? = nil, limits: String? = nil,
+        source: String
+    ) {
+        self.limits = limits
         self.kind = kind
         self.name = ShownName.marked(name)
         self.apps = apps
@@ -413,6 +430,8 @@ public struct AccessExplanation: WireRecord {
     public var pickerRefusal: String?
     /// The grant; nil without one.
     public var grant: ObjectPath?
+    /// Rules that limit the grant.
+    public var limits: [PolicyRuleEntry] = []
     /// The rule that denies the accessory; nil without one.
     public var denial: Denial?
     /// The entry of a claim list by which the app got it; nil for none.
@@ -422,7 +441,8 @@ public struct AccessExplanation: WireRecord {
     public static let recordName = "access"
     public static let table = WireTable<Self>([
         .init("mayUse", \.mayUse, .truth), .init("manifest", \.manifest, .text), .init("problems", \.problems, .texts),
-        .init("approvals", \.approvals, .records()), .init("pickerRefused", \.pickerRefusal, .text),
+        .init("approvals", \.approvals, .records()), .init("limits", \.limits, .records()),
+        .init("pickerRefused", \.pickerRefusal, .text),
         .init("grant", \.grant, .path), .init("denial", \.denial, .record), .init("claim", \.claim, .text),
     ])
 }

@@ -23,6 +23,10 @@ public struct ItemKeys: WireRequest {
     public var hotspotSSID: [UInt8]?
     /// `Migration.wifiAwarePairedDeviceID`.
     public var awareDevice: UInt64?
+    /// `DisplayItem.end`.
+    public var end: EndRule?
+    /// `DisplayItem.endChoices`.
+    public var endChoices: [EndChoice] = []
 
     public init() {}
     public static let recordName = "item"
@@ -30,7 +34,8 @@ public struct ItemKeys: WireRequest {
         .init("name", \.name, .name), .init("descriptor", \.descriptor, .record), .init("productImage", \.image, .image),
         .init("setupOptions", \.setupOptions, .words), .init("renameOptions", \.renameOptions, .words),
         .init("peripheralIdentifier", \.peripheral, .peripheral), .init("hotspotSSID", \.hotspotSSID, .networkName),
-        .init("wifiAwarePairedDeviceID", \.awareDevice, .uint64),
+        .init("wifiAwarePairedDeviceID", \.awareDevice, .uint64), .init("end", \.end, .end),
+        .init("endChoices", \.endChoices, .endChoices),
     ])
 
     public func checked() throws(WireProblem) -> DisplayItem {
@@ -44,6 +49,7 @@ public struct ItemKeys: WireRequest {
         }
         var item = DisplayItem(name: name, image: image, descriptor: descriptor, setupOptions: setupOptions)
         item.renameOptions = renameOptions
+        (item.end, item.endChoices) = (end, endChoices)
         var migration = Migration()
         migration.peripheral = peripheral.flatMap { Migration.Peripheral($0) }
         migration.hotspotSSID = hotspotSSID.flatMap { SSID($0) }
@@ -185,6 +191,24 @@ extension RenameOptions: WireRequest {
     public static let table = WireTable<Self>([.init("renameOptions", \.self, .words)])
 }
 
+/// The options of `RenewAccess`.
+extension RenewalOptions: WireRequest {
+    public static let recordName = "options"
+    public static let table = WireTable<Self>([.init("end", \.end, .end), .init("endChoices", \.endChoices, .endChoices)])
+}
+
+/// The choice of `PickWith`.
+public struct PickChoice: WireRequest, Hashable {
+    /// The end that the person has chosen; nil for the app's.
+    public var end: EndChoice?
+
+    public init() {}
+    public static let recordName = "choice"
+    public static let table = WireTable<Self>([
+        .init("end", \.end, .endChoice)
+    ])
+}
+
 /// The options of `JoinNetwork`. The passphrase is never part of an error.
 public struct JoinOptions: WireRequest, Hashable {
     /// The network that the app means; nil for the accessory's.
@@ -276,6 +300,37 @@ extension WireType<String> {
         text.refusing { pin in
             Limits.pinBytes.contains(pin.utf8.count) ? nil : WireProblem("\(pin.utf8.count) bytes", "must be 1 to 16")
         }
+    }
+}
+
+extension WireType<EndRule> {
+    fileprivate static var end: Self {
+        WireType<String>.text.refusing {
+            EndRule($0) == nil ? WireProblem($0, "not an end (90s, 15min, 8h, 7d, 2w, 18:00, idle 30d)") : nil
+        }.converted({ EndRule($0) }, \.description)
+    }
+}
+
+extension WireType<EndChoice> {
+    fileprivate static var endChoice: Self {
+        WireType<String>.text.refusing(EndChoice.refusal).converted({ EndChoice($0) }, \.description)
+    }
+}
+
+extension WireType<[EndChoice]> {
+    fileprivate static var endChoices: Self {
+        WireType<[String]>.someTexts.refusing { texts in
+            texts.count > Limits.endChoices
+                ? WireProblem("\(texts.count) ends", "more than \(Limits.endChoices)")
+                : texts.lazy.compactMap(EndChoice.refusal).first
+        }.converted({ $0.compactMap { EndChoice($0) } }, { $0.map(\.description) })
+    }
+}
+
+extension EndChoice {
+    /// Why a text is no choice.
+    @Sendable static func refusal(of text: String) -> WireProblem? {
+        EndChoice(text) == nil ? WireProblem(text, "neither an end (90s, 15min, 8h, 7d, 2w, 18:00, idle 30d) nor none") : nil
     }
 }
 

@@ -87,6 +87,14 @@ extension ShownName {
     }
 }
 
+extension EndChoice {
+    /// - Throws: `InvalidRequest` for a text that is neither an end nor `none`.
+    public static func decode(_ text: String, _ key: String) throws(BusError) -> EndChoice {
+        if let choice = EndChoice(text) { return choice }
+        throw BusError(refusal(of: text) ?? WireProblem(text, "not an end"), in: key)
+    }
+}
+
 extension BusError {
     fileprivate init(_ problem: WireProblem, in place: String) {
         let place = problem.within(place).path

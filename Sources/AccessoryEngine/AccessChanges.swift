@@ -85,6 +85,33 @@ final class AccessChanges {
         try commit([.grant(changed)], reason: isEnabled ? "switched on" : "switched off", by: requester)
     }
 
+    /// The time of a grant is over. It stays, and can be renewed, unless a rule has it removed.
+    func end(_ grant: Grant, reason: String) throws(SetupError) {
+        guard let granted = registry.ledger.granted(grant.accessory, to: grant.app) else { return }
+        guard !registry.policy.limits(on: granted).contains(where: \.removesAtEnd) else {
+            return try revoke(grant, reason: reason, by: .daemon)
+        }
+        var ended = grant
+        ended.state = .unauthorized
+        ended.terms.time = .ended(grant.terms.time.rules)
+        try commit([.grant(ended)], reason: reason, by: .daemon)
+        guard grant.isEnabled else { return }
+        sessions.publish(SessionEvent(.accessDidEnd, accessory: GrantedAccessory(granted.accessory, ended)), to: grant.app)
+    }
+
+    /// Gives a grant another end.
+    ///
+    func setEnd(_ grant: Grant, _ time: TimeLimit, reason: String, by requester: Requester) throws(SetupError) {
+        var renewed = grant
+        renewed.terms.time = time
+        if grant.terms.time.hasEnded {
+            renewed.state = .authorized
+            renewed.user = requester.user ?? grant.user
+        }
+        let line = AuditWriter.Line(.updated, app: grant.app, accessory: grant.accessory, why: reason)
+        try commit([.grant(renewed)], line: grant.terms.time.hasEnded ? nil : line, reason: reason, by: requester)
+    }
+
     /// Excludes a device from a kind, or includes it again.
     func setExcluded(
         _ address: BluetoothAddress, _ isExcluded: Bool, from grant: Grant, by requester: Requester

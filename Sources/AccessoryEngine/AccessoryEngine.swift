@@ -23,6 +23,7 @@ public final class AccessoryEngine {
     private let pickerQueue: PickerQueue
     private let bondWatch: BondWatch
     private let removals: DelayedRemovals
+    private let ends: GrantEnds
     private let networks: AccessoryNetworks
     private let hearing: Hearing
     private let explanations: Explanations
@@ -36,13 +37,18 @@ public final class AccessoryEngine {
         services = try EngineServices(radio, networkRadio, extensions, store, trail, clock, configuration.nearness, log)
         bondWatch = BondWatch(services)
         removals = DelayedRemovals(services)
+        ends = GrantEnds(services)
         networks = AccessoryNetworks(services)
         hearing = Hearing(services)
         pickers = PickerCoordinator(services)
         pickerQueue = PickerQueue(services, pickers)
         explanations = Explanations(services, pickers)
         // The first listener: others read the result.
-        services.publisher.listen { [hearing] in if case .access = $0 { hearing.review() } }
+        services.publisher.listen { [hearing, ends] in
+            guard case .access = $0 else { return }
+            hearing.review()
+            ends.review()
+        }
     }
 
     /// Begins to follow the radios, and finishes the work of an earlier run as soon as Bluetooth is ready.
@@ -52,6 +58,7 @@ public final class AccessoryEngine {
         services.radio.start()
         services.networkRadio.start()
         services.bonds.removeLeftovers()
+        ends.review()
     }
 
     // MARK: State
@@ -244,10 +251,31 @@ public final class AccessoryEngine {
         }
     }
 
+    /// Has the person give an app's grant that ends its time again, without pairing.
+    ///
+    /// - Parameter answer: as for `showPicker`; `InvalidRequest` for a grant that does not end, or whose accessory has
+    ///   lost its pairing.
+    public func renewAccess(
+        _ session: Session, _ id: AccessoryID, options: RenewalOptions,
+        answer: @escaping (Result<PickerRun, SetupError>) -> Void
+    ) {
+        pickerQueue.request(session, "RenewAccess", answer: answer) { [pickers] accepted throws(SetupError) in
+            try pickers.renewAccess(session, id, options: options, accepted: accepted)
+        }
+    }
+
     /// The person picked an offer.
     ///
-    /// - Throws: `InvalidRequest` for an unknown offer, or in another state.
-    public func pick(_ run: PickerRun, offer: String) throws(SetupError) { try pickers.pick(run, offer: offer) }
+    /// - Parameter end: the end that the person has chosen; nil for the app's.
+    /// - Throws: `InvalidRequest` for an unknown offer, an end that was not offered, or in another state.
+    public func pick(_ run: PickerRun, offer: String, end: EndChoice? = nil) throws(SetupError) {
+        try pickers.pick(run, offer: offer, end: end)
+    }
+
+    /// The ends that an offer's grant would have, and those among which the person may choose.
+    public func ends(_ run: PickerRun, offer: Offer) -> (rules: [EndRule], choices: [EndChoice]) {
+        run.ends(of: offer, ledger, policy)
+    }
 
     /// The person answered a prompt.
     ///
@@ -380,6 +408,21 @@ public final class AccessoryEngine {
         try services.access.setEnabled(grant, isEnabled, by: requester)
     }
 
+    /// An admin gives a grant another end, counted from now, or none. A grant that has ended is in force again.
+    ///
+    /// - Throws: `InvalidRequest` for a time of day on a machine that does not know the time, and for a grant whose
+    ///   accessory has lost its pairing; `UserRestricted` for one that is switched off or denied; `Unknown` when the
+    ///   store refuses.
+    public func setEnd(_ grant: Grant, _ end: EndChoice, by requester: Requester) throws(SetupError) {
+        if grant.terms.time != .none { try PickerRequests.checkRenewal(of: grant) }
+        let rules = end.rule.map { [$0] } ?? []
+        try services.access.setEnd(
+            grant, try services.time.limit(rules), reason: end.rule.map { "ends: \($0)" } ?? "does not end", by: requester)
+    }
+
+    /// When a grant ends, in seconds since 1970; nil for one that does not, or has ended.
+    public func end(of grant: Grant) -> Int64? { services.time.end(of: grant) }
+
     /// Renames an accessory for all apps (rule 14).
     ///
     /// - Throws: `Unknown` when the store refuses.
@@ -422,7 +465,10 @@ public final class AccessoryEngine {
     }
 
     /// Writes down when grants were last used: before the daemon ends.
-    public func writeUses() { services.registry.writeUses() }
+    public func writeUses() {
+        services.registry.writeUses()
+        ends.storeAnchor()
+    }
 
     // MARK: Rules, reasons and the trail
 

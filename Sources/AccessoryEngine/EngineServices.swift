@@ -11,6 +11,7 @@ struct EngineServices {
     let networkRadio: any NetworkRadio
     let extensions: any DiscoveryExtensions
     let clock: any EngineClock
+    let time: GrantTime
     let log: Logger
     let nearness: Matcher.Nearness
     let publisher: EventPublisher
@@ -34,12 +35,13 @@ struct EngineServices {
         self.log = log
         self.nearness = nearness
         let stored = try store.load()
+        time = GrantTime(stored.clock, stored.grants, clock)
         publisher = EventPublisher()
         audit = AuditWriter(trail, publisher, clock, log)
         sessions = Sessions(publisher, log)
         registry = GrantRegistry(
             Ledger(accessories: stored.accessories, grants: stored.grants), Claims(stored.claims), store, sessions, publisher,
-            audit, clock, log)
+            audit, clock, time, log)
         bonds = BondKeeper(stored.intents, radio, store, registry, clock, log)
         access = AccessChanges(registry, bonds, radio, sessions, log)
         mutedApps = MutedApps(stored.mutedApps, store, publisher, audit, clock)

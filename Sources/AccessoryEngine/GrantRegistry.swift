@@ -16,6 +16,7 @@ final class GrantRegistry {
     private let publisher: EventPublisher
     private let audit: AuditWriter
     private let clock: any EngineClock
+    private let time: GrantTime
     private let log: Logger
     /// Grants whose last use is not in the store yet.
     private var unwrittenUses: Set<Int64> = []
@@ -29,9 +30,9 @@ final class GrantRegistry {
     init(
         _ ledger: Ledger, _ claims: Claims, _ store: any LedgerStore, _ sessions: Sessions, _ publisher: EventPublisher,
         _ audit: AuditWriter,
-        _ clock: any EngineClock,
-        _ log: Logger
+        _ clock: any EngineClock, _ time: GrantTime, _ log: Logger
     ) {
+        self.time = time
         self.ledger = ledger
         self.claims = claims
         self.store = store
@@ -46,7 +47,7 @@ final class GrantRegistry {
     /// includes that, the app's manifest declares it, and no rule denies it.
     func usable(_ id: AccessoryID, to app: AppID, by technology: Technology) -> GrantedAccessory? {
         guard let granted = ledger.granted(id, to: app), granted.grant.isEnabled, granted.grant.state != .unauthorized,
-            granted.grant.terms.includes(technology), policy.denial(of: granted) == nil,
+            time.isRunning(granted.grant), granted.grant.terms.includes(technology), policy.denial(of: granted) == nil,
             (try? declared(granted.grant.terms, technology, by: app)) != nil
         else { return nil }
         return granted
@@ -69,6 +70,44 @@ final class GrantRegistry {
         policy = new
         publisher.publish(.access)
         publisher.publish(.policy)
+        limitAll()
+    }
+
+    /// Grants from before a rule end as the rule says, counted from now.
+    private func limitAll() {
+        for grant in ledger.grants.values.sorted(by: { $0.id < $1.id }) {
+            guard case let limited = limited(grant, in: ledger), limited != grant,
+                let granted = ledger.granted(grant.accessory, to: grant.app),
+                let rule = policy.limits(on: granted).first(where: { $0.maxDuration != nil })
+            else { continue }
+            let why = "ends in \(limited.terms.time.rules.map(\.description).joined(separator: ", "))"
+            do throws(SetupError) {
+                try change(
+                    [.grant(limited)], line: AuditWriter.Line(.updated, app: grant.app, accessory: grant.accessory, why: why),
+                    reason: why, by: .rule(name: rule.name, source: rule.source))
+            } catch {
+                log.error("could not limit a grant", metadata: ["grant": "\(grant.id)", "error": "\(error.message)"])
+            }
+        }
+    }
+
+    /// A grant as the rules limit it.
+    private func limited(_ grant: Grant, in ledger: Ledger) -> Grant {
+        guard grant.state != .unauthorized, let granted = ledger.granted(grant.accessory, to: grant.app),
+            let seconds = policy.limits(on: granted).compactMap(\.maxDuration).min()
+        else { return grant }
+        var limited = grant
+        limited.terms.time = grant.terms.time.bounded(by: seconds, at: time.now)
+        return limited
+    }
+
+    /// Stores how much time has passed. A failure costs the next start that knowledge, and is only logged.
+    func store(_ anchor: ElapsedClock.Anchor) {
+        do {
+            try store.commit(StoreChange(clock: anchor))
+        } catch {
+            log.error("could not store the time", metadata: ["error": "\(error)"])
+        }
     }
 
     /// The rules and claim lists for an app at this moment.
@@ -94,10 +133,16 @@ final class GrantRegistry {
         let before = ledger
         var after = ledger
         after.apply(steps)
+        let steps = steps.map { step -> Ledger.Step in
+            guard case .grant(let grant) = step else { return step }
+            return .grant(limited(grant, in: after))
+        }
+        after.apply(steps)
         try admit(steps, before, after)
         let lines = steps.flatMap { self.lines(for: $0, reason: reason) } + (line.map { [$0] } ?? [])
         let published = try audit.write(lines, by: requester) { lines in
-            try store.commit(StoreChange(steps, claim: claim, adding: new, finishing: finished, lines: lines))
+            let clock = steps.contains(where: \.hasEnd) ? time.anchor : nil
+            return try store.commit(StoreChange(steps, clock: clock, claim: claim, adding: new, finishing: finished, lines: lines))
         }
         written()
         ledger = after
@@ -120,7 +165,7 @@ final class GrantRegistry {
         }
         for case .grant(let grant) in steps {
             let old = before.grants[grant.id]
-            guard old.map({ grant.terms != $0.terms || grant.state != $0.state && grant.state != .unauthorized }) ?? true,
+            guard old.map({ opensMore(grant, than: $0) }) ?? true,
                 let granted = after.granted(grant.accessory, to: grant.app)
             else { continue }
             guard old?.isEnabled != false else {
@@ -133,6 +178,15 @@ final class GrantRegistry {
                 try declared(grant.terms, technology, by: grant.app)
             }
         }
+    }
+
+    private func opensMore(_ grant: Grant, than old: Grant) -> Bool {
+        var terms = grant.terms
+        terms.time = old.terms.time
+        guard terms == old.terms, grant.state == old.state || grant.state == .unauthorized else { return true }
+        let now = time.now
+        return grant.terms.time.remaining(at: now) ?? .infinity > old.terms.time.remaining(at: now) ?? .infinity
+            && !grant.terms.time.hasEnded
     }
 
     /// - Throws: `Unknown` when the store refuses.
@@ -153,6 +207,7 @@ final class GrantRegistry {
             guard let old = ledger.grants[grant.id] else { return [line(.granted, grant)] }
             var lines: [AuditWriter.Line] = []
             if old.isEnabled != grant.isEnabled { lines.append(line(grant.isEnabled ? .enabled : .disabled, grant)) }
+            if grant.terms.time.hasEnded, !old.terms.time.hasEnded { lines.append(line(.ended, grant)) }
             if old.state != grant.state, grant.state == .authorized { lines.append(line(.authorized, grant)) }
             return lines
         }
@@ -242,6 +297,7 @@ final class GrantRegistry {
         guard let old = ledger.grant(of: accessory, to: app) else { return }
         var grant = old
         grant.lastUsed = clock.now
+        grant.terms.time = grant.terms.time.used(at: time.now)
         ledger.apply([.grant(grant)])
         publisher.publish(.grantChanged(grant, from: old))
         unwrittenUses.insert(grant.id)
@@ -265,4 +321,9 @@ final class GrantRegistry {
             log.error("could not record the last use of grants", metadata: ["error": "\(error)"])
         }
     }
+}
+
+extension Ledger.Step {
+    /// Whether it is about a grant that ends.
+    fileprivate var hasEnd: Bool { if case .grant(let grant) = self, case .running = grant.terms.time { true } else { false } }
 }

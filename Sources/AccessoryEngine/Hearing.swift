@@ -23,6 +23,8 @@ final class Hearing {
         var members: [BluetoothAddress: (advert: Advertisement, kind: Int)] = [:]
         /// Kinds with as many devices as they may have, which the log has.
         var full: Set<Int> = []
+        /// When each kind was last noted as used, in monotonic seconds.
+        var used: [Int: Double] = [:]
 
         init(_ kinds: [GrantedAccessory]) {
             self.kinds = kinds
@@ -103,10 +105,29 @@ final class Hearing {
             guard var listener = listeners.removeValue(forKey: app) else { continue }
             var hasNew = false
             for content in changes.lazy.compactMap(\.content) where admit(content, to: &listener, of: app) { hasNew = true }
+            noteUses(&listener, changes, of: app)
             listeners[app] = listener
             if hasNew { services.publisher.publish(.hearing(app)) }
         }
     }
+
+    /// An app uses a kind while it hears its devices.
+    private func noteUses(_ listener: inout Listener, _ changes: [HeardDevice], of app: AppID) {
+        let now = services.clock.uptime
+        guard listener.used.count < listener.kinds.count || listener.used.values.contains(where: { now - $0 >= Self.betweenUses })
+        else { return }
+        for change in changes {
+            guard let kind = listener.members[change.address]?.kind,
+                listener.used[kind].map({ now - $0 >= Self.betweenUses }) ?? true
+            else { continue }
+            listener.used[kind] = now
+            services.registry.recordUse(
+                of: listener.kinds[kind].accessory.id, by: app, requester: .daemon, as: "heard its devices")
+        }
+    }
+
+    /// Seconds between two notes that a kind is used.
+    private static let betweenUses = 60.0
 
     /// - Returns: whether the device is a new one.
     private func admit(_ advert: Advertisement, to listener: inout Listener, of app: AppID) -> Bool {
@@ -155,5 +176,9 @@ extension Grant {
     }
 
     /// The grant, as far as it decides on devices.
-    fileprivate var decisive: Decisive { Decisive(id: id, terms: terms) }
+    fileprivate var decisive: Decisive {
+        var terms = terms
+        terms.time = .none
+        return Decisive(id: id, terms: terms)
+    }
 }

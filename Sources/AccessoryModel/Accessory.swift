@@ -215,6 +215,8 @@ extension Grant {
         public var excluded: Set<UInt64> = []
         /// How the app's extension knows it; nil for one that the radios alone have found.
         public var reported: ReportedIdentity?
+        /// When it ends.
+        public var time = TimeLimit.none
 
         /// Stores its arguments.
         ///

@@ -56,6 +56,8 @@ public struct AuditEntry: Hashable, Sendable {
         /// The machine has joined an accessory's network for an app, and left it.
         case joined
         case left
+        /// A grant has ended by its own rule; `authorized` once it is renewed.
+        case ended
         /// A grant was taken away.
         case revoked
         /// Switched off or on by an admin.

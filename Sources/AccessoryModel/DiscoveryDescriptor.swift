@@ -270,6 +270,10 @@ public struct DisplayItem: Hashable, Sendable {
     public var renameOptions: RenameOptions = []
     /// Set for a migration item (`ASMigrationDisplayItem`).
     public var migration: Migration?
+    /// The end of the grant that the app asks for: an addition to Apple's properties. Nil for none.
+    public var end: EndRule?
+    /// Ends among which the person may choose, at most `Limits.endChoices`; empty for no choice. An addition.
+    public var endChoices: [EndChoice] = []
 
     /// An item that is no migration, with no `renameOptions`.
     public init(name: String, image: ProductImage? = nil, descriptor: DiscoveryDescriptor, setupOptions: SetupOptions = []) {

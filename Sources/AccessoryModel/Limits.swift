@@ -44,6 +44,14 @@ public enum Limits {
     public static let pickerLease: ClosedRange<UInt32> = 5...3600
     /// Seconds for which a removal can be delayed.
     public static let removalDelay: ClosedRange<UInt32> = 1...60
+    /// Seconds of a grant that ends: up to ten years.
+    public static let grantDuration = 1...315_360_000
+    /// Days without a use after which a grant may end.
+    public static let idleDays = 1...3650
+    /// Seconds before the end of a grant at which its app is warned.
+    public static let endWarning = 1.0...3600.0
+    /// Ends that an item or a rule offers.
+    public static let endChoices = 16
     /// Devices tracked during discovery; the ones not heard for longest go first.
     public static let trackedDevices = 2048
     /// Devices of one kind that an app may hear at a time.

@@ -72,6 +72,10 @@ public enum SessionEventType: Int, Hashable, Sendable, CaseIterable {
     case accessoryChanged = 32
     /// A picker that filters has found an accessory.
     case accessoryDiscovered = 33
+    /// A grant ends soon: `RenewAccess` asks the person to renew it. An addition to Apple's events.
+    case accessWillEnd = 34
+    /// A grant has ended; the accessory is `unauthorized` until it is renewed. An addition.
+    case accessDidEnd = 35
     /// The picker is there.
     case pickerDidPresent = 40
     /// The picker is gone; only now may the next one be shown.

@@ -49,7 +49,8 @@ final class AccessoryObject: ServiceObject {
 
     private func properties(for caller: String) -> AccessoryProperties? {
         guard let granted = service.granted(id, for: caller) else { return nil }
-        var properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
+        var properties = AccessoryProperties(
+            granted, device: service.devicePath(of: granted.accessory), end: service.engine.end(of: granted.grant))
         let engine = service.engine
         let grants = service.clients.isAdmin(caller) ? engine.ledger.grants(of: id) : service.ownGrants(on: id, of: caller)
         guard !grants.isEmpty else { return properties }

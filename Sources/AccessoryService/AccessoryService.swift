@@ -305,7 +305,8 @@ extension AccessoryService {
         // `passingChanged` signals the radio's object; any one shows whether there is a Bluetooth side.
         let any = AccessoryBus.root
         publish(
-            object, from: AccessoryProperties(old, device: any), to: AccessoryProperties(new, device: any),
+            object, from: AccessoryProperties(old, device: any, end: end(before: old.grant, new.grant)),
+            to: AccessoryProperties(new, device: any, end: engine.end(of: new.grant)),
             to: .only(clients.identified.filter { sees(object.id, $0) && granted(object.id, for: $0)?.grant.id == new.grant.id }))
     }
 
@@ -337,8 +338,8 @@ extension AccessoryService {
         // A person sees an accessory by the oldest of their grants.
         let any = AccessoryBus.root
         let names = AccessoryProperties.table.changes(
-            from: AccessoryProperties(GrantedAccessory(accessory, before), device: any),
-            to: AccessoryProperties(GrantedAccessory(accessory, after), device: any))
+            from: AccessoryProperties(GrantedAccessory(accessory, before), device: any, end: engine.end(of: before)),
+            to: AccessoryProperties(GrantedAccessory(accessory, after), device: any, end: engine.end(of: after)))
         server.propertiesChanged(object, AccessoryBus.accessory, names + ["Apps"], to: audience)
     }
 
@@ -367,10 +368,16 @@ extension AccessoryService {
 
     private func grantChanged(_ grant: Grant, from old: Grant) {
         guard let object = self.object(of: grant) else { return }
-        publish(object, from: GrantProperties(old), to: GrantProperties(grant), to: .only(clients.admins))
+        publish(
+            object, from: GrantProperties(old, end: end(before: old, grant)),
+            to: GrantProperties(grant, end: engine.end(of: grant)),
+            to: .only(clients.admins))
         guard let accessory = engine.ledger.accessories[grant.accessory] else { return }
         publishChanges(from: GrantedAccessory(accessory, old), to: GrantedAccessory(accessory, grant))
     }
+
+    /// The end that a grant had: of one that has not changed, it is the clock that has.
+    private func end(before old: Grant, _ new: Grant) -> Int64? { old == new ? nil : engine.end(of: old) }
 
     private func grantDisappeared(_ grant: Grant) {
         server.withdraw(AccessoryBus.grantPath(grant.id), to: .only(clients.admins))

@@ -147,6 +147,7 @@ final class AdminObject: ServiceObject {
         rules += policy.denials.map {
             PolicyRuleEntry("deny", name: $0.name, apps: names($0.apps ?? []), target: "\($0.target)", source: $0.source)
         }
+        rules += policy.limits.map { PolicyRuleEntry($0) }
         return rules
     }
 
@@ -174,6 +175,7 @@ final class AdminObject: ServiceObject {
         access.claim = grant == nil ? nil : claim.map { ShownName.marked("\($0)") }
         access.pickerRefusal = policy.refusal(of: app).map(ShownName.marked)
         access.grant = grant.map { AccessoryBus.grantPath($0.id) }
+        access.limits = grant.map { policy.limits(on: GrantedAccessory(accessory, $0)).map { PolicyRuleEntry($0) } } ?? []
         access.denial = policy.denial(of: accessory, on: grant?.terms, to: app).map {
             var denial = AccessExplanation.Denial()
             denial.name = ShownName.marked($0.name)
@@ -210,6 +212,12 @@ final class AdminObject: ServiceObject {
 }
 
 extension PolicyRuleEntry {
+    fileprivate init(_ limit: AccessPolicy.Limit) {
+        self.init(
+            "limit", name: limit.name, apps: (limit.apps ?? []).sorted().map(\.rawValue), target: "\(limit.target)",
+            limits: limit.text, source: limit.source)
+    }
+
     fileprivate init(_ approval: AccessPolicy.Approval) {
         self.init(
             "approve", name: approval.name, apps: [approval.app.rawValue], target: "\(approval.target)",

@@ -22,9 +22,10 @@ final class GrantObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<GrantObject>(description)
-        table.properties { object, _ in object.grant.map { GrantProperties($0) } }
+        table.properties { object, _ in object.grant.map { GrantProperties($0, end: object.service.engine.end(of: $0)) } }
         table.writable("Enabled", GrantObject.setEnabled)
         table.method("Revoke", for: .admins, GrantObject.revoke)
+        table.method("SetEnd", for: .admins, GrantObject.setEnd)
         table.method("ListDevices", for: .admins, GrantObject.listDevices)
         table.method("Exclude", for: .admins, GrantObject.exclude)
         table.method("Include", for: .admins, GrantObject.include)
@@ -62,6 +63,15 @@ final class GrantObject: ServiceObject {
         }
         try mappingErrors { () throws(SetupError) in
             try service.engine.setExcluded(address, isExcluded, from: grant, by: service.requester(call.sender))
+        }
+        call.reply()
+    }
+
+    private func setEnd(_ call: MethodCall) throws(BusError) {
+        guard let grant else { throw .unknownObject(path) }
+        let end = try EndChoice.decode(call.arguments[0].stringValue ?? "", "end")
+        try mappingErrors { () throws(SetupError) in
+            try service.engine.setEnd(grant, end, by: service.requester(call.sender))
         }
         call.reply()
     }

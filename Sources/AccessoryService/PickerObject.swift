@@ -35,6 +35,7 @@ final class PickerObject: ServiceObject {
         var table = MemberTable<PickerObject>(description)
         table.properties { picker, _ in picker.published }
         table.method("Pick", for: .itsPickerProgram, PickerObject.pick)
+        table.method("PickWith", for: .itsPickerProgram, PickerObject.pickWith)
         table.method("Respond", for: .itsPickerProgram, PickerObject.respond)
         table.method("Cancel", for: .itsPickerProgram, PickerObject.cancel)
         table.method("Mute", for: .itsPickerProgram, PickerObject.mute)
@@ -56,7 +57,8 @@ final class PickerObject: ServiceObject {
         addTwins(among: shown.offers)
         properties.offers = shown.offers.map { offer in
             PickerOffer(
-                offer, resembled: service.exportedPicker.nameInUse(resembledBy: offer),
+                offer, ends: service.engine.ends(run, offer: offer),
+                resembled: service.exportedPicker.nameInUse(resembledBy: offer),
                 hasImage: service.engine.hasImage(run, offer: offer), isTwin: twins.contains(offer.id))
         }
         properties.prompt = PickerPrompt(
@@ -77,6 +79,13 @@ final class PickerObject: ServiceObject {
     private func pick(_ call: MethodCall) throws(BusError) {
         let offer = call.arguments[0].stringValue ?? ""
         try mappingErrors { () throws(SetupError) in try service.engine.pick(run, offer: offer) }
+        call.reply()
+    }
+
+    private func pickWith(_ call: MethodCall) throws(BusError) {
+        let offer = call.arguments[0].stringValue ?? ""
+        let choice = try PickChoice.decode(call.arguments[1])
+        try mappingErrors { () throws(SetupError) in try service.engine.pick(run, offer: offer, end: choice.end) }
         call.reply()
     }
 

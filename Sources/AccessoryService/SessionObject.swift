@@ -34,6 +34,7 @@ final class SessionObject: ServiceObject {
         table.method("CancelPicker", for: .owner, SessionObject.cancelPicker)
         table.method("RemoveAccessory", for: .owner, SessionObject.removeAccessory)
         table.method("RenameAccessory", for: .owner, SessionObject.renameAccessory)
+        table.method("RenewAccess", for: .owner, SessionObject.renewAccess)
         table.method("FinishAuthorization", for: .owner, SessionObject.finishAuthorization)
         table.method("FailAuthorization", for: .owner, SessionObject.failAuthorization)
         table.method("UpdateAuthorization", for: .owner, SessionObject.updateAuthorization)
@@ -92,6 +93,12 @@ final class SessionObject: ServiceObject {
         let accessory = try accessory(call)
         let options = try RenameOptions.decode(call.arguments[1])
         service.engine.renameAccessory(session, accessory, options: options, answer: call.answer)
+    }
+
+    private func renewAccess(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        let options = try RenewalOptions.decode(call.arguments[1])
+        service.engine.renewAccess(session, accessory, options: options, answer: call.answer)
     }
 
     private func finishAuthorization(_ call: MethodCall) throws(BusError) {
@@ -209,7 +216,8 @@ final class ExportedSessions {
         var details = EventDetails(event.discovered)
         if let granted = event.accessory {
             details.accessory = AccessoryBus.accessoryPath(granted.accessory.id)
-            details.properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
+            details.properties = AccessoryProperties(
+                granted, device: service.devicePath(of: granted.accessory), end: service.engine.end(of: granted.grant))
         }
         details.picker = event.picker.map { AccessoryBus.pickerPath($0) }
         details.error = event.error.map { BusError($0).name }

@@ -111,6 +111,11 @@ open class ASAccessory: NSObject, @unchecked Sendable {
         return NetworkEndpoint(host: host, port: port)
     }
 
+    /// When the app's right to use it ends, by the machine's clock; nil for no end, and once it has ended. Linux only.
+    open var accessEndDate: Date? {
+        properties.ends == 0 ? nil : Date(timeIntervalSince1970: TimeInterval(properties.ends))
+    }
+
     /// The descriptor that found it.
     open var descriptor: ASDiscoveryDescriptor { search }
 

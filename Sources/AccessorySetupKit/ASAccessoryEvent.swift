@@ -53,6 +53,21 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     private let type: ASAccessoryEventType
     private let subject: ASAccessory?
     private let failure: ASError?
+    private let extra: Addition?
+
+    /// The types of events that Apple's framework does not have. They are no cases of ``ASAccessoryEventType``, so that
+    /// an app's exhaustive `switch` compiles on both systems. Linux only.
+    public enum Addition: Hashable, Sendable {
+        /// The right to use an accessory ends soon, at ``ASAccessory/accessEndDate``: a tenth of its time before, and
+        /// an hour at most.
+        case accessWillEnd
+        /// The right to use an accessory has ended; it is ``ASAccessory/AccessoryState/unauthorized``.
+        case accessDidEnd
+    }
+
+    /// The type of an event whose ``eventType`` is ``ASAccessoryEventType/unknown``, where this module knows it. Linux
+    /// only.
+    open var addition: Addition? { extra }
 
     /// The type of the event.
     open var eventType: ASAccessoryEventType { type }
@@ -71,17 +86,21 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
         type = .unknown
         subject = nil
         failure = nil
+        extra = nil
     }
 
-    init(_ eventType: ASAccessoryEventType, accessory: ASAccessory? = nil, error: ASError? = nil) {
+    init(
+        _ eventType: ASAccessoryEventType, addition: Addition? = nil, accessory: ASAccessory? = nil, error: ASError? = nil
+    ) {
         type = eventType
+        extra = addition
         subject = accessory
         failure = error
     }
 
     /// The type, the accessory and the error.
     open override var description: String {
-        var text = "ASAccessoryEvent.\(eventType)"
+        var text = "ASAccessoryEvent.\(addition.map { "\($0)" } ?? "\(eventType)")"
         if let accessory { text += " \(accessory)" }
         if let error = error as? ASError {
             text += " (\(error.code): \(error.localizedDescription))"

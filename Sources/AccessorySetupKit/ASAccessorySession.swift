@@ -3,6 +3,7 @@
 // is a thin shell, safe to use from every thread, around the core that keeps the promises.
 
 internal import AccessoryBus
+internal import AccessoryModel
 internal import DBusKit
 public import Dispatch
 public import Foundation
@@ -246,6 +247,37 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
     /// - Throws: the error that the completion handler would get.
     open func renameAccessory(_ accessory: ASAccessory, options renameOptions: ASAccessory.RenameOptions = []) async throws {
         try await answerWhenGone { renameAccessory(accessory, options: renameOptions, completionHandler: $0) }
+    }
+
+    /// Shows a short picker in which the person gives the app more time with an accessory whose use ends, or has ended.
+    /// Nothing is paired. Linux only.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``.
+    ///   - end: the new end, counted from the person's consent; nil for the same as before.
+    ///   - choices: ends among which the person may choose; empty for no choice.
+    ///   - completionHandler: called when the picker is gone, as for ``renameAccessory(_:options:completionHandler:)``.
+    ///     ``ASError/Code/invalidRequest`` also for an accessory whose use does not end, and one that has lost its
+    ///     pairing: that one is for ``showPicker(for:completionHandler:)``.
+    @preconcurrency
+    open func renewAccess(
+        to accessory: ASAccessory, end: ASAccessEnd? = nil, choices: [ASAccessEnd] = [],
+        completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("RenewAccess", showsPicker: true, completionHandler) {
+            var options = RenewalOptions()
+            options.end = end.flatMap { EndRule($0.text) }
+            options.endChoices = choices.compactMap { EndChoice($0.text) }
+            return [.objectPath(accessory.object), options.wire]
+        }
+    }
+
+    /// ``renewAccess(to:end:choices:completionHandler:)`` as an asynchronous function; it returns when the picker is
+    /// gone. Cancelling the task dismisses the picker.
+    ///
+    /// - Throws: the error that the completion handler would get.
+    open func renewAccess(to accessory: ASAccessory, end: ASAccessEnd? = nil, choices: [ASAccessEnd] = []) async throws {
+        try await answerWhenGone { renewAccess(to: accessory, end: end, choices: choices, completionHandler: $0) }
     }
 
     /// Takes the app's right to use an accessory away; with the last app's right the bond goes too.

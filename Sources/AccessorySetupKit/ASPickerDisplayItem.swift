@@ -33,6 +33,8 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     private struct Options: Hashable {
         var setup: SetupOptions = []
         var rename: ASAccessory.RenameOptions = []
+        var end: ASAccessEnd?
+        var choices: [ASAccessEnd] = []
     }
 
     private let title: String
@@ -74,6 +76,19 @@ open class ASPickerDisplayItem: NSObject, @unchecked Sendable {
     open var renameOptions: ASAccessory.RenameOptions {
         get { options.withLock { $0.rename } }
         set { options.withLock { $0.rename = newValue } }
+    }
+
+    /// When the right to use the accessory ends; nil for no end. An administrator's rule may have it end earlier. Linux
+    /// only.
+    open var accessEnd: ASAccessEnd? {
+        get { options.withLock { $0.end } }
+        set { options.withLock { $0.end = newValue } }
+    }
+
+    /// Ends among which the person may choose in the picker, at most 16; empty for no choice. Linux only.
+    open var accessEndChoices: [ASAccessEnd] {
+        get { options.withLock { $0.choices } }
+        set { options.withLock { $0.choices = newValue } }
     }
 
     /// Equal when name, image, descriptor and options are, and both are of one class.

@@ -36,6 +36,9 @@ public enum PolicyReader {
             case let words where words.count == 2 && words[0] == "Approve":
                 schema[group] = targetKeys.union(["MinimumRSSI", "MaxDevices"])
             case let words where words.count == 2 && words[0] == "Deny": schema[group] = targetKeys
+            case let words where words.count == 2 && words[0] == "Limit":
+                // Names are not stored with a grant.
+                schema[group] = targetKeys.subtracting(["BluetoothNameSubstring"]).union(["MaxDuration", "EndChoices", "AtEnd"])
             default: break
             }
         }
@@ -62,6 +65,12 @@ public enum PolicyReader {
             let name = String(group.drop { $0 != " " }.dropFirst())
             let target = try target(file, group, report)
             let concerned = file.has(group, "App") ? try apps(group, "App") : nil
+            if group.hasPrefix("Limit ") {
+                var limit = AccessPolicy.Limit(name: name, source: file.path, apps: concerned, target: target)
+                try readLimit(file, group, into: &limit, report)
+                policy.limits.append(limit)
+                continue
+            }
             guard group.hasPrefix("Approve ") else {
                 policy.denials.append(.init(name: name, source: file.path, apps: concerned, target: target))
                 continue
@@ -88,6 +97,36 @@ public enum PolicyReader {
             }
         }
         return problems
+    }
+
+    private static func readLimit(
+        _ file: KeyFile, _ group: String, into limit: inout AccessPolicy.Limit, _ report: (String, String, String) -> Void
+    ) throws(KeyFileProblem) {
+        if let text = try file.string(group, "MaxDuration") {
+            if case .duration(let seconds) = EndRule(text) {
+                limit.maxDuration = seconds
+            } else {
+                report(group, "MaxDuration", "\(text): not a time (90s, 15min, 8h, 7d, 2w)")
+            }
+        }
+        for text in try file.list(group, "EndChoices") {
+            guard let choice = EndChoice(text) else {
+                report(group, "EndChoices", "\(text): not an end (8h, 18:00, idle 30d, none)")
+                continue
+            }
+            limit.endChoices.append(choice)
+        }
+        if limit.endChoices.count > Limits.endChoices {
+            report(group, "EndChoices", "\(limit.endChoices.count) ends: more than \(Limits.endChoices)")
+        }
+        switch try file.string(group, "AtEnd") {
+        case nil, "keep"?: break
+        case "remove"?: limit.removesAtEnd = true
+        case let text?: report(group, "AtEnd", "\(text): must be keep or remove")
+        }
+        if !["MaxDuration", "EndChoices", "AtEnd"].contains(where: { file.has(group, $0) }) {
+            report(group, "MaxDuration", "is missing, and so are EndChoices and AtEnd: this would limit nothing")
+        }
     }
 
     private static func target(
@@ -193,7 +232,8 @@ public final class PolicyStore {
                 "policy read",
                 metadata: [
                     "approvals": "\(policy.approvals.count)", "denials": "\(policy.denials.count)",
-                    "lists": "\(policy.lists.count)", "problems": "\(problems.count + listProblems.count)",
+                    "limits": "\(policy.limits.count)", "lists": "\(policy.lists.count)",
+                    "problems": "\(problems.count + listProblems.count)",
                 ])
             onChange(policy)
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linux system calls that Swift's Glibc module does not show, or not with every version of the C library: sealed
-// memory, process descriptors, child processes, a socket's peer, epoll, signals, a terminal's width.
+// memory, process descriptors, child processes, a socket's peer, epoll, signals, settings of the clock, a terminal's
+// width.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -255,6 +258,31 @@ static inline int csystem_epoll_wait(int set, struct csystem_ready *ready, int m
         ready[index].events = events[index].events;
     }
     return count < 0 ? 0 : count;
+}
+
+// A descriptor that is readable each time the wall clock was set, or the system was suspended; -1 on failure.
+// (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET)
+static inline int csystem_clock_set(void) {
+    int descriptor = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    // Later than any time.
+    struct itimerspec never = {.it_value = {.tv_sec = ((time_t)1 << (sizeof(time_t) * 8 - 2)) - 1}};
+    if (descriptor >= 0 && timerfd_settime(descriptor, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) != 0) {
+        close(descriptor);
+        return -1;
+    }
+    return descriptor;
+}
+
+// Takes the news from the descriptor.
+static inline void csystem_clock_set_take(int descriptor) {
+    unsigned long long count;
+    if (read(descriptor, &count, sizeof count) < 0) return;
+}
+
+// Whether a time server, or a program in its place, has set the wall clock. (adjtimex(2))
+static inline int csystem_clock_is_synchronized(void) {
+    struct timex state = {0};
+    return adjtimex(&state) != TIME_ERROR && !(state.status & STA_UNSYNC);
 }
 
 // A descriptor that is readable once a signal has come; -1 on failure. Until `csystem_signal_end` the signal does

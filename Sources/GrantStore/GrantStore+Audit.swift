@@ -20,7 +20,7 @@ extension GrantStore: AuditTrail {
 
     private static let refusals: Set<AuditEntry.Event> = [.refused]
     private static let changes: Set<AuditEntry.Event> = [
-        .granted, .authorized, .updated, .revoked, .disabled, .enabled, .renamed, .muted, .unmuted, .storeReplaced,
+        .granted, .authorized, .updated, .ended, .revoked, .disabled, .enabled, .renamed, .muted, .unmuted, .storeReplaced,
     ]
 
     /// All other events are actions.

@@ -74,6 +74,7 @@ public final class GrantStore: LedgerStore {
             return grant
         }
         state.mutedApps = try rows(of: "mutedApp", &rejected, Rows.mutedApp)
+        state.clock = try rows(of: "elapsedClock", &rejected, Rows.clock).last
         state.claims = try rows(of: "claim", &rejected, Rows.claim)
         try setAside(rejected)
         return state
@@ -122,6 +123,7 @@ public final class GrantStore: LedgerStore {
                 case .revoke(let id): try database.execute("DELETE FROM accessGrant WHERE id = ?", .integer(id))
                 }
             }
+            if let clock = change.clock { try Rows.put(clock, in: database) }
             if let claim = change.claim { try Rows.put(claim, in: database) }
             if let app = change.unmuted { try database.execute("DELETE FROM mutedApp WHERE app = ?", .text(app.rawValue)) }
             if let muted = change.muted { try Rows.put(muted, in: database) }

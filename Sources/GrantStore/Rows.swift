@@ -218,6 +218,17 @@ enum Rows {
         return try row.key(ifAny: "adapter", "an address") { BluetoothAddress($0, kind: .public) }
     }
 
+    static func clock(_ row: SQLRow) throws -> ElapsedClock.Anchor {
+        func seconds(_ column: String) throws -> Double {
+            guard case .real(let time) = row[column], time.isFinite else { throw InvalidRow("\(column): not a number") }
+            return time
+        }
+        return ElapsedClock.Anchor(
+            boot: try row.text("boot"), sinceBoot: try seconds("sinceBoot"),
+            wall: row["wall"] == .null ? nil : try seconds("wall"),
+            elapsed: try seconds("elapsed"), isSettled: try row.truth("isSettled"))
+    }
+
     static func joinRecord(_ row: SQLRow, in database: Database) throws -> JoinRecord {
         let record = try row.object("content", in: database)
         return JoinRecord(
@@ -312,6 +323,13 @@ enum Rows {
             .text(intent.purpose.rawValue))
     }
 
+    static func put(_ clock: ElapsedClock.Anchor, in database: Database) throws(DatabaseError) {
+        try database.execute("DELETE FROM elapsedClock")
+        try database.execute(
+            "INSERT INTO elapsedClock (boot, sinceBoot, wall, elapsed, isSettled) VALUES (?, ?, ?, ?, ?)", .text(clock.boot),
+            .real(clock.sinceBoot), clock.wall.map { .real($0) } ?? .null, .real(clock.elapsed), SQLValue(clock.isSettled))
+    }
+
     static func put(_ record: JoinRecord, in database: Database) throws(DatabaseError) {
         let content = StoredJSON([
             "service": StoredJSON(record.service), "owner": StoredJSON(record.owner), "bus": StoredJSON(record.bus),
@@ -341,11 +359,49 @@ enum StoredTraits {
 /// The limits of a grant, as JSON.
 enum StoredLimits {
     static func content(of terms: Grant.Terms) -> StoredJSON {
-        StoredJSON(["excluded": StoredJSON(terms.excluded.isEmpty ? nil : terms.excluded.sorted())])
+        var ends: [String]?
+        var isWarned = false
+        var ended: [String]?
+        switch terms.time {
+        case .none: break
+        case .running(let running, let hasWarned):
+            isWarned = hasWarned
+            ends = running.map { end in
+                switch end.due {
+                case .elapsed(let time): "elapsed \(time) \(end.rule)"
+                case .wall(let time): "wall \(time) \(end.rule)"
+                }
+            }
+        case .ended(let rules): ended = rules.map(\.description)
+        }
+        return StoredJSON([
+            "excluded": StoredJSON(terms.excluded.isEmpty ? nil : terms.excluded.sorted()), "ends": StoredJSON(ends),
+            "warned": StoredJSON(isWarned ? 1 : nil), "ended": StoredJSON(ended),
+        ])
+    }
+
+    /// `elapsed` or `wall`, the seconds, and the rule.
+    private static func end(_ text: String) -> GrantEnd? {
+        let parts = text.split(separator: " ", maxSplits: 2)
+        guard parts.count == 3, let time = Double(parts[1]), time.isFinite, let rule = EndRule(String(parts[2])) else { return nil }
+        switch parts[0] {
+        case "elapsed": return GrantEnd(rule, due: .elapsed(time))
+        case "wall": return GrantEnd(rule, due: .wall(time))
+        default: return nil
+        }
     }
 
     static func read(_ content: SQLRow, into terms: inout Grant.Terms, in database: Database) throws {
         terms.excluded = Set(try content.list(ifAny: "excluded", in: database, Rows.number) ?? [])
+        let ends = try content.list(ifAny: "ends", in: database) { Rows.text($0).flatMap(end) }
+        let ended = try content.list(ifAny: "ended", in: database) { Rows.text($0).flatMap { EndRule($0) } }
+        switch (ends, ended) {
+        case (nil, nil): terms.time = .none
+        case (let ends?, nil) where !ends.isEmpty:
+            terms.time = .running(ends, hasWarned: try content.number(ifAny: "warned", Int.self) == 1)
+        case (nil, let ended?): terms.time = .ended(ended)
+        default: throw InvalidRow("ends: empty, or ended too")
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 enum Schema {
     /// SQLite's `user_version` of a store. Lower numbers belong to stores from before the first release.
-    static let version = 12
+    static let version = 13
 
     private static let script = """
         CREATE TABLE accessory (
@@ -59,6 +59,13 @@ enum Schema {
             PRIMARY KEY (address, addressKind, adapter, purpose)
         ) STRICT;
         CREATE TABLE joinRecord (content TEXT NOT NULL) STRICT;
+        CREATE TABLE elapsedClock (
+            boot TEXT NOT NULL,
+            sinceBoot REAL NOT NULL,
+            wall REAL,
+            elapsed REAL NOT NULL,
+            isSettled INTEGER NOT NULL
+        ) STRICT;
         CREATE TABLE counter (name TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) STRICT;
         CREATE TABLE audit (
             id INTEGER PRIMARY KEY NOT NULL,

@@ -21,7 +21,7 @@ struct AccessoryCtl: ParsableCommand {
         version: Version.current,
         subcommands: [
             Status.self, List.self, Show.self, Grants.self, Enable.self, Disable.self, Revoke.self, Remove.self, Unpair.self,
-            Rename.self, Devices.self, Exclude.self, Include.self,
+            Rename.self, Limit.self, Devices.self, Exclude.self, Include.self,
             Apps.self, App.self, Unmute.self,
             Manifest.self, WhoAmI.self, Policy.self, ClaimsCommand.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
             Ask.self,

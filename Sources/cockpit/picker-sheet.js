@@ -161,12 +161,16 @@ export class PickerSheet extends EventTarget {
     }
 
     #offers(scene, run) {
-        const list = new OfferList(offer => this.#try(() => this.#picker.pick(offer)), () => this.#picker.images);
+        // The end of the grant, where the person may choose it: for whichever offer is pressed then.
+        const id = freshID();
+        const end = element("select", { id });
+        const choice = element("p", { class: "end-choice", hidden: true }, element("label", { for: id }, words.endOfAccess()), end);
+        const list = new OfferList(offer => this.#try(() => this.#picker.pick(offer, end.value)), () => this.#picker.images);
         const empty = element("div", { class: "empty" }, element("div", { class: "radar", "aria-hidden": "true" }),
             element("p", {}, words.searchHint()), element("p", { class: "hint" }, words.searchHint2()));
         // The failed one, as it is offered now.
         const again = () => this.#picker.run?.Offers.find(each => isAlike(each, this.#picker.picked ?? {}));
-        const retry = button(words.tryAgain(), () => { const offer = again(); if (offer) this.#try(() => this.#picker.pick(offer)); }, "primary");
+        const retry = button(words.tryAgain(), () => { const offer = again(); if (offer) this.#try(() => this.#picker.pick(offer, end.value)); }, "primary");
         const why = scene === "failed"
             ? element("div", { class: "why", role: "alert" }, element("p", { class: "failure" }, words.reason(run.Prompt)),
                 element("p", {}, words.tryAgainHint()), retry) : null;
@@ -175,8 +179,16 @@ export class PickerSheet extends EventTarget {
         const missing = this.#explain(null)
             ? button(words.missing(), () => { this.setAside(true); this.#explain(run.App); }, "link") : null;
         return {
-            nodes: [why, besides, list.element, empty, missing].filter(each => each),
+            nodes: [why, besides, list.element, choice, empty, missing].filter(each => each),
             update: shown => {
+                const choices = [...new Set(shown.Offers.flatMap(each => each.endChoices ?? []))];
+                choice.hidden = choices.length === 0;
+                if (choices.join() !== end.dataset.choices) {
+                    const chosen = end.value;
+                    end.replaceChildren(element("option", { value: "" }, words.endOfApp()), ...choices.map(each => element("option", { value: each }, words.end(each))));
+                    end.value = choices.includes(chosen) ? chosen : "";
+                    end.dataset.choices = choices.join();
+                }
                 list.draw(shown.Offers, scene === "failed" ? this.#picker.picked : null, this.#picker.isPicking);
                 empty.hidden = shown.Offers.length > 0;
                 retry.hidden = this.#picker.isPicking || !again();

@@ -80,12 +80,13 @@ export class Picker extends EventTarget {
     }
 
     // The person's answers; each fails with Cockpit's error.
-    async pick(offer) {
+    /** `end` is one of the offer's choices; empty for the app's. */
+    async pick(offer, end = "") {
         if (this.isPicking) return;
         this.isPicking = true;
         this.#tell();
         try {
-            await this.#call("Pick", offer.id);
+            await (end ? this.#call("PickWith", offer.id, { end: cockpit.variant("s", end) }) : this.#call("Pick", offer.id));
         } finally {
             this.isPicking = false;
             this.#tell();

@@ -41,6 +41,13 @@ const collator = new Intl.Collator(language(), { numeric: true });
 /** The order of two names. */
 export const compare = (a, b) => collator.compare(a, b);
 
+/** A span of time, `8h`, in words. */
+function span(text) {
+    const [, count, unit] = /^(\d+)(\w+)$/.exec(text) ?? [null, "0", "s"];
+    const units = { s: "second", min: "minute", h: "hour", d: "day", w: "week" };
+    return new Intl.NumberFormat(language(), { style: "unit", unit: units[unit] ?? "second", unitDisplay: "long" }).format(Number(count));
+}
+
 /** A moment, from seconds since 1970. */
 export function moment(seconds) {
     return moments.format(new Date(seconds * 1000));
@@ -91,6 +98,7 @@ export const words = {
         migration: _("$0 would like to use accessories that are already set up"),
         rename: _("$0 would like you to name an accessory"),
         authorization: _("$0 would like additional access to an accessory"),
+        renewal: _("$0 would like to go on using an accessory"),
     }[kind] ?? _("$0 would like to set up an accessory"), app),
     searching: () => _("Looking for accessories"),
     searchHint: () => _("Turn the accessory on and hold it near this machine."),
@@ -142,6 +150,13 @@ export const words = {
     keepName: () => _("Keep the current name"),
     networkToo: () => _("Its network is given the same name."),
     failedToSetUp: name => name ? fill(_("$0 was not set up"), name) : _("It was not set up"),
+    endOfAccess: () => _("Access ends"),
+    endOfApp: () => _("as the app asks"),
+    /** A rule by which access ends: `8h`, `18:00`, `idle 30d`, or `none`. */
+    end: rule => rule === "none" ? _("Access does not end") : rule.includes(":") ? fill(_("Access ends at $0"), rule)
+        : rule.startsWith("idle ") ? fill(_("Access ends when unused for $0"), span(rule.slice(5))) : fill(_("Access ends after $0"), span(rule)),
+    endsAt: moment => fill(_("Access ends: $0"), moment),
+    hasEnded: () => _("Access has ended; the app can ask for more time"),
     done: (kind, name) => kind === "rename" ? _("Renamed") : name ? fill(_("$0 is ready to use"), name) : _("Ready to use"),
     goOnIn: app => fill(_("Continue in $0."), app),
     finishInApp: app => fill(_("Finish setup in $0."), app),

@@ -551,6 +551,7 @@ class Invalidated(APITest):
             ("ShowPicker", "aa{sv}a{sv}", [dbus.Array([sv(item())], "a{sv}"), sv({})]),
             ("RemoveAccessory", "o", [accessory]), ("UpdatePicker", "aa{sv}", [dbus.Array([], "a{sv}")]),
             ("FinishPickerDiscovery", "", []), ("CancelPicker", "", []), ("RenameAccessory", "oa{sv}", [accessory, sv({})]),
+            ("RenewAccess", "oa{sv}", [accessory, sv({})]),
             ("FinishAuthorization", "oa{sv}", [accessory, sv({})]), ("FailAuthorization", "o", [accessory]),
             ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]),
         ]:

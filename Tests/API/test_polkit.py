@@ -105,7 +105,7 @@ class Polkit(PolkitTest):
 # administrators alone.
 COMMANDS = {
     "list": (), "show": ("Pink Dice",), "grants": (), "enable": ("1",), "disable": ("1",), "revoke": ("1",), "unpair": ("--yes", "Pink Dice"), "remove": ("Pink Dice",), "rename": ("Pink Dice", "Mine"),
-    "devices": ("1",), "exclude": ("1", "C0:FF:EE:00:02:01"), "include": ("1", "C0:FF:EE:00:02:01"), "claims": (),
+    "limit": ("1", "8h"), "devices": ("1",), "exclude": ("1", "C0:FF:EE:00:02:01"), "include": ("1", "C0:FF:EE:00:02:01"), "claims": (),
     "apps": (), "unmute": ("com.example.dice",), "app socket": ("com.example.dice",), "policy explain": ("com.example.dice", "Pink Dice"),
     "explain": ("com.example.dice", "--seconds", "1"), "audit": (),
     "status": None, "picker": None, "ask": None, "lockdown on": None, "lockdown off": None}

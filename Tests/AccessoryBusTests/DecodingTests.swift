@@ -36,6 +36,8 @@ private enum Dictionary: CaseIterable {
     case answer
     case joinOptions
     case renameOptions
+    case renewalOptions
+    case pickChoice
     case authorizationSettings
 
     static let text: Set<Signature> = ["s"]
@@ -62,7 +64,7 @@ private enum Dictionary: CaseIterable {
             [
                 "name": Self.text, "descriptor": ["a{sv}"], "productImage": Self.image, "setupOptions": Self.words,
                 "renameOptions": Self.words, "peripheralIdentifier": Self.text, "hotspotSSID": Self.bytesOrText,
-                "wifiAwarePairedDeviceID": Self.integer,
+                "wifiAwarePairedDeviceID": Self.integer, "end": Self.text, "endChoices": Self.words,
             ]
         case .discoveredItem: ["name": Self.text, "productImage": Self.image, "identifier": Self.text]
         case .settings:
@@ -73,6 +75,8 @@ private enum Dictionary: CaseIterable {
         case .answer: ["accept": ["b"], "passkey": Self.integer, "pin": Self.text]
         case .joinOptions: ["ssid": Self.bytesOrText, "passphrase": Self.text, "hidden": ["b"]]
         case .renameOptions: ["renameOptions": Self.words]
+        case .renewalOptions: ["end": Self.text, "endChoices": Self.words]
+        case .pickChoice: ["end": Self.text]
         case .authorizationSettings: ["ssid": Self.bytesOrText, "bluetoothTransportBridgingIdentifier": Self.bytes]
         }
     }
@@ -90,6 +94,8 @@ private enum Dictionary: CaseIterable {
         case .answer: AnswerKeys.table.rows
         case .joinOptions: JoinOptions.table.rows
         case .renameOptions: RenameOptions.table.rows
+        case .renewalOptions: RenewalOptions.table.rows
+        case .pickChoice: PickChoice.table.rows
         case .authorizationSettings: AuthorizationKeys.table.rows
         }
     }
@@ -110,7 +116,8 @@ private enum Dictionary: CaseIterable {
         case .item, .discoveredItem: "items[0].\(key)"
         case .settings, .authorizationSettings: "settings.\(key)"
         case .answer: "answer.\(key)"
-        case .joinOptions, .renameOptions: "options.\(key)"
+        case .joinOptions, .renameOptions, .renewalOptions: "options.\(key)"
+        case .pickChoice: "choice.\(key)"
         }
     }
 
@@ -123,6 +130,8 @@ private enum Dictionary: CaseIterable {
         case .answer: _ = try AnswerKeys.decode(value)
         case .joinOptions: _ = try JoinOptions.decode(value)
         case .renameOptions: _ = try RenameOptions.decode(value)
+        case .renewalOptions: _ = try RenewalOptions.decode(value)
+        case .pickChoice: _ = try PickChoice.decode(value)
         case .authorizationSettings: _ = try AuthorizationKeys.decode(value)
         }
     }

@@ -82,7 +82,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
             let granted = GrantedAccessory(
                 Accessory(id: id, displayName: "Die", address: address, isBonded: address != nil, created: 1),
                 Grant(id: 1, app: AppID("a.a")!, accessory: id, state: .awaitingAuthorization, terms: terms, created: 1))
-            return AccessoryProperties(granted, device: "/org/bluez/hci0/dev_1").wire.vardictValue ?? [:]
+            return AccessoryProperties(granted, device: "/org/bluez/hci0/dev_1", end: 99).wire.vardictValue ?? [:]
         }
         var descriptor = DiscoveryDescriptor()
         descriptor.companyIdentifier = CompanyIdentifier(1)
@@ -92,6 +92,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(values["BluetoothIdentifier"] == .string(id.rawValue))
         #expect(values["BluetoothTransportBridgingIdentifier"] == .bytes([0, 1, 2, 3, 4, 5]))
         #expect(values["WiFiAwarePairedDeviceID"] == .uint64(7))
+        #expect(values["Ends"] == .uint64(99))
         // The snapshot of an event has no row that is for admins.
         #expect(values["Address"] == nil && values["Apps"] == nil)
         // An app without Bluetooth in its descriptor sees nothing of the Bluetooth side.
@@ -111,7 +112,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
                 needsPairing: true, identifier: id, network: network)
         }
         func encoded(_ offer: Offer, resembled: String? = nil, hasImage: Bool = false) throws -> [String: DBusValue] {
-            try #require(PickerOffer(offer, resembled: resembled, hasImage: hasImage).wire.vardictValue)
+            try #require(PickerOffer(offer, ends: ([], []), resembled: resembled, hasImage: hasImage).wire.vardictValue)
         }
         let least = ["advertisedName": "s", "hasImage": "b", "id": "s", "name": "s", "shared": "b"]
         #expect(types(try encoded(offer(nil))) == least)
@@ -119,8 +120,10 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(try encoded(offer(nil), hasImage: true)["hasImage"] == .boolean(true))
         #expect(try encoded(offer(nil), resembled: "Die\u{202E}")["resembles"] == .string("Die\u{FFFD}"))
         #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
-        let twin = PickerOffer(offer(nil), resembled: nil, hasImage: false, isTwin: true)
+        let twin = PickerOffer(offer(nil), ends: ([], []), resembled: nil, hasImage: false, isTwin: true)
         #expect(twin.addressEnd == nil, "it has no address")
+        let ending = PickerOffer(offer(nil), ends: ([.duration(seconds: 60)], [.none]), resembled: nil, hasImage: false)
+        #expect(ending.ends == ["1min"] && ending.endChoices == ["none"])
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
         let more = ["rssi": "n", "ssid": "ay", "network": "s", "networkRssi": "n", "security": "s", "band": "s"]
         #expect(types(try encoded(offer(-40, network: network))) == least.merging(more) { $1 })

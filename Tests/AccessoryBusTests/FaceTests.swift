@@ -98,6 +98,8 @@ import Testing
         try check(PickerSettings.self)
         try check(AuthorizationKeys.self)
         try check(RenameOptions.self)
+        try check(RenewalOptions.self)
+        try check(PickChoice.self)
         try check(JoinOptions.self)
         try check(PickerCapabilities.self)
         try check(AnswerKeys.self)
@@ -152,7 +154,8 @@ import Testing
         "State": "authorized", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F", "bluetoothRange": "immediate",
         "access": "hear",
         "wifiAwareServiceRole": "publisher", "bluetoothNameSubstringCompareOptions": "literal", "supportedOptions": "bluetoothHID",
-        "setupOptions": "rename", "renameOptions": "ssid", "options": "filterDiscoveryResults", "passphrase": "12345678",
+        "setupOptions": "rename", "end": "8h", "endChoices": "none", "renameOptions": "ssid", "options": "filterDiscoveryResults",
+        "passphrase": "12345678",
     ]
 
     /// The rows that a record always has, and one more.

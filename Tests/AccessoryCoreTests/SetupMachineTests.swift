@@ -83,7 +83,7 @@ extension SetupMachine.Purpose {
     fileprivate func isDone(_ world: World) -> Bool {
         switch self {
         case .discovery(_, let migrates): world.added == 1 && !world.removed && (!migrates || world.migrations == 1 || world.awaits)
-        case .authorization: world.stored == 1 && !world.stores && !world.storeFailed
+        case .authorization, .renewal: world.stored == 1 && !world.stores && !world.storeFailed
         case .migration: world.migrations == 1
         case .rename: world.isNamed
         }
@@ -143,6 +143,11 @@ private func perform(
             #expect(identity == world.pairedTo)
             world.stores = true
             world.stored += 1
+        case .renew:
+            // Once the person has agreed.
+            #expect(event == .picked("1") && world.stored == 0)
+            world.stores = true
+            world.stored += 1
         case .authorize:
             #expect(!world.bridges && world.added == 1)
             world.bridges = true
@@ -191,6 +196,7 @@ private func offers(of machine: SetupMachine) -> [Offer] {
         .discovery(isBounded: true, migrates: false), .discovery(isBounded: false, migrates: false),
         .discovery(isBounded: true, migrates: true), .authorization(isBounded: true), .migration([pairing]),
         .rename(accessory, offer("1", pairs: false, shared: accessory)),
+        .renewal(accessory, offer("1", pairs: false, shared: accessory)),
     ]
 
     @Test(arguments: purposes)

@@ -56,6 +56,7 @@ private func session(of owner: CallerKind) -> [String: Rule] {
         "App": .whoeverSeesIt, "Program": admins, "State": .whoeverSeesIt, "Accessories": .whoeverSeesIt, "Activate": own,
         "Invalidate": own,
         "ShowPicker": own, "UpdatePicker": own, "FinishPickerDiscovery": own, "CancelPicker": own, "RenameAccessory": own,
+        "RenewAccess": own,
         "RemoveAccessory": own,
         "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own,
     ]
@@ -81,7 +82,7 @@ private let rows: [Row] = [
             "DisplayName": .whoeverSeesIt, "State": .whoeverSeesIt, "BluetoothIdentifier": .whoeverSeesIt,
             "BluetoothTransportBridgingIdentifier": .whoeverSeesIt, "Ssid": .whoeverSeesIt,
             "WiFiAwarePairedDeviceID": .whoeverSeesIt, "Descriptor": .whoeverSeesIt, "Device": .whoeverSeesIt,
-            "Endpoint": .whoeverSeesIt, "Address": persons,
+            "Endpoint": .whoeverSeesIt, "Ends": .whoeverSeesIt, "Address": persons,
             "Adapter": persons, "NetworkName": persons, "Apps": persons, "Connected": persons, "Battery": persons,
             "Problems": persons, "AdvertisedName": persons, "HasImage": persons, "RemovalTime": persons,
             "ScheduleRemoval": persons, "CancelRemoval": persons,
@@ -98,7 +99,8 @@ private let rows: [Row] = [
             "App": .whoeverSeesIt, "AppName": .whoeverSeesIt, "Program": .whoeverSeesIt, "Kind": .whoeverSeesIt,
             "Stage": .whoeverSeesIt,
             "Offers": .whoeverSeesIt, "Prompt": .whoeverSeesIt, "Deadline": .whoeverSeesIt,
-            "Pick": .only([.picker], others: .refused), "Respond": .only([.picker], others: .refused),
+            "Pick": .only([.picker], others: .refused), "PickWith": .only([.picker], others: .refused),
+            "Respond": .only([.picker], others: .refused),
             "Cancel": .only([.picker], others: .refused), "Mute": .only([.picker], others: .refused),
             "Rename": .only([.picker], others: .refused),
             "GetImage": .only([.picker], others: .refused), "ImageData": .only([.picker], others: .refused),
@@ -108,7 +110,8 @@ private let rows: [Row] = [
         members: [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
             "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "User": admins, "Revoke": admins,
-            "Excluded": admins, "ListDevices": admins, "Exclude": admins, "Include": admins,
+            "Excluded": admins, "EndRules": admins, "Ends": admins, "SetEnd": admins, "ListDevices": admins, "Exclude": admins,
+            "Include": admins,
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],

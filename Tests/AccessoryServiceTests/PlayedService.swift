@@ -73,6 +73,9 @@ private final class StillClock: EngineClock {
     private final class Timer: EngineTimer { func cancel() {} }
     let wallTime = 1000.0
     let uptime = 0.0
+    let reading = ClockReading(boot: "boot", sinceBoot: 0, wall: 1000, isTrusted: true)
+    func next(_ minutes: Int, after wall: Double) -> Double { wall + 60 }
+    func onClockSet(_ body: @escaping () -> Void) -> any EngineTimer { Timer() }
     func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer { Timer() }
 }
 

@@ -57,6 +57,8 @@ private struct Stage {
         let item = ASPickerDisplayItem(name: "Dice", productImage: try Dice.image(), descriptor: descriptor)
         item.setupOptions = [.rename, .confirmAuthorization, .finishInApp, .pickSeveral]
         item.renameOptions = .ssid
+        item.accessEnd = .after(seconds: 28_800)
+        item.accessEndChoices = [.at(hour: 18), .unused(days: 30), .never]
         let settings = ASPickerDisplaySettings.default
         settings.discoveryTimeout = .unbounded
         settings.options.insert(.filterDiscoveryResults)
@@ -68,7 +70,8 @@ private struct Stage {
 
         let call = try await stage.call("ShowPicker")
         let values = try #require(call.arguments[0].arrayValue?.first?.vardictValue)
-        #expect(Set(values.keys) == ["name", "productImage", "descriptor", "setupOptions", "renameOptions"])
+        #expect(Set(values.keys) == ["name", "productImage", "descriptor", "setupOptions", "renameOptions", "end", "endChoices"])
+        #expect(values["end"] == .string("8h") && values["endChoices"] == .strings(["18:00", "idle 30d", "none"]))
         #expect(values["name"] == .string("Dice"))
         #expect(values["setupOptions"] == .strings(["rename", "confirmAuthorization", "finishInApp", "pickSeveral"]))
         #expect(values["renameOptions"] == .strings(["ssid"]))

@@ -127,7 +127,7 @@ class Strangers(Attack):
         offer = self.person.wait_offer("other")["id"]
         for attacker in (*self.attackers, self.dice):
             for member, signature, *arguments in (
-                    ("Pick", "s", offer), ("Cancel", ""), ("Respond", "a{sv}", sv({"accept": True})), ("Rename", "s", "Mine"),
+                    ("Pick", "s", offer), ("PickWith", "sa{sv}", offer, sv({})), ("Cancel", ""), ("Respond", "a{sv}", sv({"accept": True})), ("Rename", "s", "Mine"),
                     ("GetImage", "s", offer), ("ImageData", "s", offer)):
                 self.assertFails(UNKNOWN_OBJECT, attacker.call, self.person.path, PICKER, member, signature, *arguments)
         self.assertEqual(self.person.stages, ["searching", "offering"])
@@ -146,7 +146,7 @@ class Strangers(Attack):
         """By its path, its session, its identifier, or as something to take over."""
         path = dbus.ObjectPath(self.accessory)
         for member, signature, *arguments in (
-                ("RemoveAccessory", "o", path), ("RenameAccessory", "oa{sv}", path, sv({})), ("FailAuthorization", "o", path),
+                ("RemoveAccessory", "o", path), ("RenameAccessory", "oa{sv}", path, sv({})), ("RenewAccess", "oa{sv}", path, sv({})), ("FailAuthorization", "o", path),
                 ("FinishAuthorization", "oa{sv}", path, sv({})), ("UpdateAuthorization", "oa{sv}", path, sv({"bluetoothServiceUUID": PINK}))):
             with self.subTest(member):
                 self.assertFails(UNKNOWN_OBJECT, self.board.request, member, signature, *arguments)

@@ -117,6 +117,7 @@ final class ManualStore: LedgerStore {
         ledger.apply(change.steps)
         stored.accessories = Array(ledger.accessories.values)
         stored.grants = Array(ledger.grants.values)
+        stored.clock = change.clock ?? stored.clock
         for intent in change.intents { put(intent) }
         stored.mutedApps.removeAll { $0.app == change.unmuted || $0.app == change.muted?.app }
         if let muted = change.muted { stored.mutedApps.append(muted) }
@@ -157,13 +158,36 @@ final class ManualClock: EngineClock {
         init(_ due: Double, _ body: @escaping () -> Void) { (self.due, self.body) = (due, body) }
         func cancel() { body = nil }
     }
-    var wallTime: Double { 1000 + uptime }
+    var wallTime: Double { 1000 + uptime + wallError }
     var uptime = 0.0
     var timers: [Timer] = []
+    /// Seconds by which the wall clock was set wrongly.
+    private var wallError = 0.0
+    private(set) var watches: [Timer] = []
+    var reading: ClockReading { ClockReading(boot: "boot", sinceBoot: uptime, wall: wallTime, isTrusted: true) }
+    /// By a clock in UTC.
+    func next(_ minutes: Int, after wall: Double) -> Double {
+        let day = (wall / 86400).rounded(.down) * 86400 + Double(minutes) * 60
+        return day > wall ? day : day + 86400
+    }
+    func onClockSet(_ body: @escaping () -> Void) -> any EngineTimer {
+        watches.append(Timer(0, body))
+        return watches[watches.count - 1]
+    }
+    /// The wall clock is set, and jumps by so many seconds.
+    func setWall(by seconds: Double) {
+        wallError += seconds
+        for watch in watches { watch.body?() }
+    }
     func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer {
         let timer = Timer(uptime + seconds, body)
         timers.append(timer)
         return timer
+    }
+    /// The machine sleeps: no timer fires, and the kernel reports it afterwards.
+    func suspend(_ seconds: Double) {
+        uptime += seconds
+        for watch in watches { watch.body?() }
     }
     func advance(_ seconds: Double) {
         let end = uptime + seconds
@@ -250,7 +274,8 @@ final class Bench {
     let service = BluetoothUUID("180F")!
     private var manifests: [AppID: AppManifest] = [:]
 
-    init(store: ManualStore = ManualStore(), radioState: RadioState = .ready) throws {
+    init(store: ManualStore = ManualStore(), radioState: RadioState = .ready, after uptime: Double = 0) throws {
+        clock.uptime = uptime
         self.store = store
         radio.state = radioState
         engine = try AccessoryEngine(

@@ -212,7 +212,7 @@ import Testing
         ]
         let names = try Schema.emptyStore()
         var taken = 0
-        for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord"] {
+        for table in ["accessory", "accessGrant", "bondIntent", "counter", "audit", "joinRecord", "elapsedClock"] {
             let columns = try names.rows("SELECT name FROM pragma_table_info(?1)", .text(table)).map { "\($0.values[0])" }
             for column in columns {
                 for value in values + ["lower(\(column))"] {

@@ -214,9 +214,11 @@ public struct Ledger: Hashable, Sendable {
     ///   - awareDevice: our number for it, where it was found by Wi-Fi Aware.
     ///   - traits: from its adverts.
     ///   - user: the uid of the person who picked it; nil for a rule.
+    ///   - time: when a grant ends that is new, or given again.
     public func adding(
         _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, awareDevice: UInt64? = nil,
-        traits: Accessory.Traits = Accessory.Traits(), to app: AppID, user: UInt32? = nil, grantID: Int64, now: Int64
+        traits: Accessory.Traits = Accessory.Traits(), to app: AppID, user: UInt32? = nil, time: TimeLimit = .none,
+        grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
         // An accessory keeps its identity while its address changes: the stored one is found by the identity address
@@ -236,6 +238,7 @@ public struct Ledger: Hashable, Sendable {
         let isByBluetooth = offer.address != nil && item.descriptor.wantsBluetooth
         // Paired again; or picked by Bluetooth where it was known by its network.
         if existing == nil || grant.state == .unauthorized || isByBluetooth && !grant.terms.includes(.bluetooth) {
+            if existing == nil || grant.state == .unauthorized { grant.terms.time = time }
             if grant.state == .unauthorized { grant.state = state }
             grant.terms.describe(by: item.descriptor, network: offer.network?.ssid)
         }
@@ -339,9 +342,13 @@ public struct Ledger: Hashable, Sendable {
     public func unpairing(_ accessory: Accessory) -> (steps: [Step], bonds: [BluetoothPeer]) {
         var unpaired = accessory
         (unpaired.isBonded, unpaired.ownsBond) = (false, false)
-        let grants = grants(of: accessory.id).filter { $0.state != .unauthorized && $0.terms.includes(.bluetooth) }.map { grant in
+        let grants = grants(of: accessory.id).filter { grant in
+            (grant.state != .unauthorized || grant.terms.time.hasEnded) && grant.terms.includes(.bluetooth)
+        }.map { grant in
             var changed = grant
             changed.state = .unauthorized
+            // Renewing it would not bring the bond back.
+            if changed.terms.time.hasEnded { changed.terms.time = .none }
             return Step.grant(changed)
         }
         return ([.put(unpaired)] + grants, [accessory.peer].compactMap(\.self))

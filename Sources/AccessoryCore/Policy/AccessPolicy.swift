@@ -68,6 +68,41 @@ public struct AccessPolicy: Hashable, Sendable {
         }
     }
 
+    /// Limits of grants: those of the apps, on the accessories.
+    public struct Limit: Hashable, Sendable {
+        /// The rule's name, for the audit trail and for error messages.
+        public var name: String
+        /// The path of the rule's file.
+        public var source: String
+        /// Nil: every app.
+        public var apps: Set<AppID>?
+        /// Which accessories.
+        public var target: Target
+        /// Seconds that a grant lasts at most; nil for no bound.
+        public var maxDuration: Int?
+        /// Ends among which the person may choose.
+        public var endChoices: [EndChoice] = []
+        /// A grant that ends is removed, with its bond where no other app has it, instead of waiting to be renewed.
+        public var removesAtEnd = false
+
+        /// - Parameter apps: nil for every app.
+        public init(name: String, source: String, apps: Set<AppID>?, target: Target) {
+            self.name = name
+            self.source = source
+            self.apps = apps
+            self.target = target
+        }
+
+        /// For people.
+        public var text: String {
+            var parts: [String] = []
+            if let maxDuration { parts.append("at most \(EndRule.duration(seconds: maxDuration))") }
+            if !endChoices.isEmpty { parts.append("choice of \(endChoices.map(\.description).joined(separator: ", "))") }
+            if removesAtEnd { parts.append("removed at the end") }
+            return parts.joined(separator: "; ")
+        }
+    }
+
     /// Apps that may ask for a picker; nil: every app with a manifest.
     public var allowed: Set<AppID>?
     /// Apps that may not, whatever `allowed` says.
@@ -80,6 +115,8 @@ public struct AccessPolicy: Hashable, Sendable {
     public var approvals: [Approval] = []
     /// Denials, also of approved and granted accessories; the first that fits counts.
     public var denials: [Denial] = []
+    /// Limits of grants; all that fit count.
+    public var limits: [Limit] = []
     /// Lists of accessories that are approved one by one, from files of their own. `Unattended` applies them.
     public var lists: [ClaimList] = []
     /// Why the files cannot be relied on: until they can, nothing new is set up.
@@ -131,6 +168,21 @@ public struct AccessPolicy: Hashable, Sendable {
     /// The same of an accessory that was granted.
     public func denial(of granted: GrantedAccessory) -> Denial? {
         denial(of: granted.accessory, on: granted.grant.terms, to: granted.grant.app)
+    }
+
+    /// The limits of a grant.
+    public func limits(on granted: GrantedAccessory) -> [Limit] {
+        limits.filter { limit in
+            limit.apps?.contains(granted.grant.app) ?? true && limit.target.concerns(granted.accessory, granted.grant.terms)
+        }
+    }
+
+    /// The limits of a grant on an accessory in range, or on a kind.
+    public func limits(on candidate: AccessoryCandidate, to app: AppID) -> [Limit] {
+        limits.filter { limit in
+            limit.apps?.contains(app) ?? true
+                && (candidate.kind.map(limit.target.includes) ?? limit.target.matches(candidate))
+        }
     }
 
     /// Whether a rule approves anything for an app: `ShowPicker` may then do without a picker

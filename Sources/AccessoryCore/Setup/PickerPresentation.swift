@@ -56,6 +56,7 @@ extension SetupMachine {
         case .naming(let naming), .renaming(let naming):
             PickerPresentation(stage: .renaming, offers: [naming.offer], failure: naming.failure)
         case .informing(let offers): PickerPresentation(stage: .confirming, offers: offers, prompt: .consent)
+        case .renewing(_, let offer): PickerPresentation(stage: .offering, offers: [offer])
         case .migrating(let outcome), .finished(let outcome): Self.presentation(of: outcome)
         }
     }

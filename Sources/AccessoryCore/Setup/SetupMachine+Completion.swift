@@ -216,6 +216,22 @@ extension SetupMachine {
         }
     }
 
+    mutating func renewing(_ accessory: AccessoryID, _ offer: Offer, _ event: Event) throws(Refusal) -> [Effect] {
+        switch event {
+        case .picked(offer.id):
+            state = .storing(offer, nil)
+            return [.renew(accessory)]
+        case .picked(let id): throw .notOffered(id)
+        case .cancelled, .calledOff: return finish(Self.cancellation(event))
+        case .appGone: return finish(Self.appGone)
+        case .pickerGone: return finish(Self.pickerGone)
+        case .accessoryGone: return finish(Self.accessoryGone)
+        // No radio is needed, and silence is not consent.
+        case .deadline, .discoveryFinished, .radioLost, .offersChanged, .prompted, .bridgingStarted: return []
+        default: throw event.refusal
+        }
+    }
+
     mutating func migrating(_ outcome: Outcome, _ event: Event) throws(Refusal) -> [Effect] {
         switch event {
         case .migrated: return finish(outcome)

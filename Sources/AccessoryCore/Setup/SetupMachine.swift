@@ -18,6 +18,8 @@ public struct SetupMachine: Hashable, Sendable {
         case migration([Offer])
         /// Another name for an accessory.
         case rename(AccessoryID, Offer)
+        /// More time for a grant that ends.
+        case renewal(AccessoryID, Offer)
     }
 
     /// The events of a run. Each state handles some and refuses all others.
@@ -112,6 +114,8 @@ public struct SetupMachine: Hashable, Sendable {
         case authorize(AccessoryID, bridges: Bool)
         /// Answered by `renamed` or `renameFailed`.
         case rename(AccessoryID, String)
+        /// Give the app's grant its time again. Answered by `stored` or `storeFailed`.
+        case renew(AccessoryID)
         /// Take the app's grant back.
         case remove(AccessoryID)
         /// Write the grants of all migrations. Answered by `migrated`.
@@ -171,6 +175,8 @@ public struct SetupMachine: Hashable, Sendable {
         case renaming(Naming)
         /// The person is asked whether known accessories may be taken over.
         case informing([Offer])
+        /// The person is asked whether a grant goes on.
+        case renewing(AccessoryID, Offer)
         /// Known accessories are being taken over; the run then ends so.
         case migrating(Outcome)
         /// The run is over, and how.
@@ -265,8 +271,8 @@ public struct SetupMachine: Hashable, Sendable {
     public var needsScan: Bool {
         switch state {
         case .discovering, .pairing: true
-        case .created, .unwinding, .naming, .storing, .confirming, .consenting, .bridging, .renaming, .informing, .migrating,
-            .finished:
+        case .created, .unwinding, .naming, .storing, .confirming, .consenting, .bridging, .renaming, .informing, .renewing,
+            .migrating, .finished:
             false
         }
     }
@@ -294,6 +300,7 @@ public struct SetupMachine: Hashable, Sendable {
             authorization.accessory
         case .naming(let naming), .renaming(let naming):
             if case .stored(let accessory) = naming.subject { accessory } else { nil }
+        case .renewing(let accessory, _): accessory
         case .created, .discovering, .pairing, .unwinding, .storing, .informing, .migrating, .finished: nil
         }
     }
@@ -302,7 +309,7 @@ public struct SetupMachine: Hashable, Sendable {
     var isBounded: Bool {
         switch purpose {
         case .discovery(let isBounded, _), .authorization(let isBounded): isBounded
-        case .migration, .rename: false
+        case .migration, .rename, .renewal: false
         }
     }
 
@@ -322,6 +329,7 @@ public struct SetupMachine: Hashable, Sendable {
         case .bridging(let authorization): try bridging(authorization, event)
         case .renaming(let naming): try renaming(naming, event)
         case .informing: try informing(event)
+        case .renewing(let accessory, let offer): try renewing(accessory, offer, event)
         case .migrating(let outcome): try migrating(outcome, event)
         case .finished: throw .finished
         }
@@ -340,6 +348,9 @@ public struct SetupMachine: Hashable, Sendable {
             case .rename(let accessory, let offer):
                 state = .naming(Naming(subject: .stored(accessory), offer: offer))
                 return [.emit(.pickerDidPresent), .emit(.pickerSetupRename)]
+            case .renewal(let accessory, let offer):
+                state = .renewing(accessory, offer)
+                return [.emit(.pickerDidPresent)]
             }
         case .cancelled, .calledOff: return finish(Self.cancellation(event))
         case .radioLost(let reason): return finish(SetupError(.pickerRestricted, reason))

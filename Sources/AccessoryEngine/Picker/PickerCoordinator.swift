@@ -124,6 +124,21 @@ final class PickerCoordinator {
             accepted)
     }
 
+    func renewAccess(
+        _ session: Session, _ id: AccessoryID, options: RenewalOptions, accepted: (PickerRun) -> Void
+    ) throws(SetupError) {
+        let request = "RenewAccess"
+        let offer = try requests.renewal(of: id, for: session, request)
+        let rules = options.end.map { [$0] } ?? services.registry.ledger.grant(of: id, to: session.app.id)?.terms.time.rules ?? []
+        _ = try services.time.limit(rules)
+        let client = try programForNewRun(session, request)
+        open(
+            PickerRun(
+                id: nextID(), session: session, request: .renewal(id, rules, choices: options.endChoices),
+                purpose: .renewal(id, offer), client: client, nearness: services.nearness),
+            accepted)
+    }
+
     func updateAuthorization(
         _ session: Session, _ id: AccessoryID, descriptor: DiscoveryDescriptor, accepted: (PickerRun) -> Void
     ) throws(SetupError) {
@@ -197,7 +212,7 @@ final class PickerCoordinator {
 
     // MARK: Answers of the person
 
-    func pick(_ run: PickerRun, offer: String) throws(SetupError) { try running(run).pick(offer) }
+    func pick(_ run: PickerRun, offer: String, end: EndChoice?) throws(SetupError) { try running(run).pick(offer, end: end) }
     func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try running(run).ask(.answered(answer)) }
     func cancel(_ run: PickerRun) throws(SetupError) { try running(run).ask(.cancelled) }
     func mute(_ run: PickerRun) throws(SetupError) { try running(run).mute() }

@@ -60,6 +60,27 @@ struct PickerRequests {
         return nil
     }
 
+    /// - Throws: `InvalidRequest` for a grant that does not end, or that more time does not help.
+    static func checkRenewal(of grant: Grant) throws(SetupError) {
+        let id = grant.accessory
+        guard grant.terms.time != .none || grant.state == .unauthorized else {
+            throw .invalid("accessory", id, "its grant does not end")
+        }
+        guard grant.state != .unauthorized || grant.terms.time.hasEnded else {
+            throw .invalid("accessory", id, "has lost its pairing: ask for it with ShowPicker")
+        }
+    }
+
+    /// An accessory of the app's as an offer, for the person to give its grant more time.
+    func renewal(of id: AccessoryID, for session: Session, _ request: String) throws(SetupError) -> Offer {
+        let granted = try accessory(id, of: session, request)
+        try Self.checkRenewal(of: granted.grant)
+        if let denial = registry.policy.denial(of: granted) {
+            throw SetupError(.userRestricted, "\(request): rule \(denial.name) in \(denial.source) denies it")
+        }
+        return offer(of: granted, network: granted.grant.terms.ssid)
+    }
+
     /// An accessory of the app's as an offer, for the person to give it another name; with its network, where that is
     /// renamed too.
     func renaming(
@@ -70,11 +91,15 @@ struct PickerRequests {
         if options.contains(.ssid), network == nil {
             throw .invalid("options.renameOptions", "ssid", "the accessory has no network")
         }
+        return offer(of: granted, network: network)
+    }
+
+    private func offer(of granted: GrantedAccessory, network: SSID?) -> Offer {
         let accessory = granted.accessory
         return Offer(
             id: "1", device: accessory.peer.flatMap { services.radio.device(for: $0) }, address: accessory.address,
-            adapter: accessory.adapter, item: 0, name: accessory.displayName, advertisedName: "", rssi: nil, shared: id,
-            needsPairing: false, isBonded: accessory.isBonded, identifier: id,
+            adapter: accessory.adapter, item: 0, name: accessory.displayName, advertisedName: "", rssi: nil, shared: accessory.id,
+            needsPairing: false, isBonded: accessory.isBonded, identifier: accessory.id,
             network: network.map { WiFiNetwork(ssid: $0, rssi: nil, security: nil, band: nil) })
     }
 
@@ -84,6 +109,9 @@ struct PickerRequests {
     ) throws(SetupError) -> Accessory {
         let granted = try accessory(id, of: session, request)
         try check(descriptor, session, at: "descriptor")
+        guard !granted.grant.terms.time.hasEnded else {
+            throw .invalid("accessory", id, "its grant has ended: renew it with RenewAccess")
+        }
         guard !descriptor.isKind, !granted.grant.terms.descriptor.isKind else {
             throw .invalid("descriptor.access", "hear", "a kind is not updated: remove it, and ask for another one")
         }

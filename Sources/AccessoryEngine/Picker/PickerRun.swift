@@ -16,6 +16,8 @@ public final class PickerRun {
         case rename(AccessoryID)
         /// Give an accessory the side that a new descriptor asks for.
         case authorization(AccessoryID)
+        /// More time for a grant that ends, with these rules, or by the person's choice.
+        case renewal(AccessoryID, [EndRule], choices: [EndChoice])
 
         /// The name on the bus.
         public var kind: String {
@@ -24,6 +26,7 @@ public final class PickerRun {
             case .migration: "migration"
             case .rename: "rename"
             case .authorization: "authorization"
+            case .renewal: "renewal"
             }
         }
     }
@@ -118,7 +121,7 @@ public final class PickerRun {
     /// The accessory of the app's that this run is about: without it the run has nothing more to do.
     var subject: AccessoryID? {
         switch request {
-        case .rename(let id), .authorization(let id): id
+        case .rename(let id), .authorization(let id), .renewal(let id, _, _): id
         case .discovery, .migration: machine.accessory
         }
     }
@@ -213,6 +216,36 @@ public final class PickerRun {
         if let shared = offer.shared, let stored = ledger.accessories[shared] { return stored.image }
         if let migration = migrations.first(where: { $0.offer.id == offer.id }) { return migration.item.image }
         return offer.reported != nil || items.indices.contains(offer.item) ? item(of: offer).image : nil
+    }
+
+    // MARK: Ends
+
+    /// The ends of the grant that a pick makes, as the app and the rules have them.
+    ///
+    /// - Returns: the rules without a choice of the person's, and the ends among which the person may choose.
+    public func ends(of offer: Offer, _ ledger: Ledger, _ policy: AccessPolicy) -> (rules: [EndRule], choices: [EndChoice]) {
+        let app = session.app.id
+        let limits: [AccessPolicy.Limit]
+        var (rules, choices): ([EndRule], [EndChoice])
+        if case .renewal(let id, let renewed, let offered) = request {
+            (rules, choices) = (renewed, offered)
+            limits = ledger.granted(id, to: app).map(policy.limits(on:)) ?? []
+        } else {
+            guard request == .discovery, offer.reported != nil || items.indices.contains(offer.item) else { return ([], []) }
+            let item = item(of: offer)
+            (rules, choices) = (item.end.map { [$0] } ?? [], item.endChoices)
+            limits = policy.limits(on: candidate(of: offer), to: app)
+        }
+        for choice in limits.flatMap(\.endChoices) where !choices.contains(choice) { choices.append(choice) }
+        guard let most = limits.compactMap(\.maxDuration).min() else { return (rules, choices) }
+        func fits(_ rule: EndRule) -> Bool { if case .duration(let seconds) = rule { seconds <= most } else { true } }
+        choices.removeAll { $0.rule.map { !fits($0) } ?? true }
+        // The registry bounds the rest in any case.
+        if !rules.contains(where: { if case .duration = $0 { fits($0) } else { false } }) {
+            rules.removeAll { if case .duration = $0 { true } else { false } }
+            rules.append(.duration(seconds: most))
+        }
+        return (rules, choices)
     }
 
     // MARK: Discoveries

@@ -18,14 +18,17 @@ struct SetupWriter {
 
     /// Writes the grant of a picked offer.
     ///
-    /// - Parameter attempt: the entry of a claim list by which it was picked.
+    /// - Parameters:
+    ///   - end: the person's choice; nil for the app's.
+    ///   - attempt: the entry of a claim list by which it was picked.
     /// - Returns: the event for the machine.
     func store(
-        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, by requester: Requester, _ attempt: ClaimAttempt?
+        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, end: EndChoice?, by requester: Requester,
+        _ attempt: ClaimAttempt?
     ) -> SetupMachine.Event {
         do throws(SetupError) {
             let name = name ?? (offer.shared == nil ? attempt?.listing.entry.name : nil)
-            let (steps, accessory) = try change(offer, identity, name, requester.user)
+            let (steps, accessory) = try change(offer, identity, name, end, requester.user)
             let claim = try attempt.map { attempt throws(SetupError) in try self.claim(attempt, of: accessory) }
             // The grant and the end of the intent are one transaction: after a power cut there is either both or
             // neither.
@@ -48,9 +51,9 @@ struct SetupWriter {
     }
 
     /// The change that a picked offer makes.
-    private func change(_ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ user: UInt32?) throws(SetupError) -> (
-        steps: [Ledger.Step], accessory: AccessoryID
-    ) {
+    private func change(
+        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ end: EndChoice?, _ user: UInt32?
+    ) throws(SetupError) -> (steps: [Ledger.Step], accessory: AccessoryID) {
         let item = run.item(of: offer)
         let traits = run.traits(of: offer)
         try refuseDenied(run.candidate(of: offer))
@@ -70,7 +73,32 @@ struct SetupWriter {
         }
         return registry.ledger.adding(
             offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app, user: user,
-            grantID: try registry.nextGrantID(), now: services.clock.now)
+            time: try services.time.limit(rules(of: offer, end)), grantID: try registry.nextGrantID(), now: services.clock.now)
+    }
+
+    /// The ends of the grant, by the person's choice or as the app and the rules have them.
+    private func rules(of offer: Offer, _ end: EndChoice?) -> [EndRule] {
+        end.map { $0.rule.map { [$0] } ?? [] } ?? run.ends(of: offer, registry.ledger, registry.policy).rules
+    }
+
+    /// Gives a grant its time again.
+    ///
+    /// - Returns: the event for the machine.
+    func renew(_ id: AccessoryID, end: EndChoice?, by requester: Requester) -> SetupMachine.Event {
+        do throws(SetupError) {
+            guard let offer = run.presentation.offers.first, let grant = registry.ledger.grant(of: id, to: app) else {
+                return .storeFailed(SetupError(.connectionFailed, "the accessory was removed in the meantime"))
+            }
+            try PickerRequests.checkRenewal(of: grant)
+            let rules = rules(of: offer, end)
+            let text = rules.map(\.description).joined(separator: ", ")
+            try services.access.setEnd(
+                grant, try services.time.limit(rules), reason: rules.isEmpty ? "renewed without an end" : "renewed: \(text)",
+                by: requester)
+            return .stored(id)
+        } catch {
+            return .storeFailed(error)
+        }
     }
 
     /// The use of an entry. Without its passkey nothing proves that the accessory is the listed one.
@@ -147,7 +175,8 @@ struct SetupWriter {
         return registry.ledger.adding(
             offer, item: item, identity: identity, awareDevice: item.migration?.wifiAwarePairedDeviceID,
             traits: target.candidate.advertisement.map { Accessory.Traits($0) } ?? Accessory.Traits(), to: app,
-            user: user, grantID: try registry.nextGrantID(), now: services.clock.now)
+            user: user, time: try services.time.limit(item.end.map { [$0] } ?? []), grantID: try registry.nextGrantID(),
+            now: services.clock.now)
     }
 
     // MARK: Names and revocations

@@ -40,13 +40,17 @@ public struct StoreChange {
     public var unmuted: AppID?
     /// Lines for the trail.
     public var lines: [AuditEntry]
+    /// The present time of grants; nil where none of the steps is about an end.
+    public var clock: ElapsedClock.Anchor?
 
     /// Stores its arguments.
     public init(
-        _ steps: [Ledger.Step] = [], claim: Claim? = nil, muted: MutedApp? = nil, unmuted: AppID? = nil,
+        _ steps: [Ledger.Step] = [], clock: ElapsedClock.Anchor? = nil, claim: Claim? = nil, muted: MutedApp? = nil,
+        unmuted: AppID? = nil,
         adding intents: [BondIntent] = [], finishing finished: [BondIntent] = [], lines: [AuditEntry] = []
     ) {
         self.steps = steps
+        self.clock = clock
         self.claim = claim
         self.muted = muted
         self.unmuted = unmuted
@@ -68,6 +72,8 @@ public struct StoredState {
     public var mutedApps: [MutedApp] = []
     /// All entries of claim lists that are used up.
     public var claims: [Claim] = []
+    /// The last known time of grants; nil where none was stored.
+    public var clock: ElapsedClock.Anchor?
 
     /// Stores its arguments.
     public init(accessories: [Accessory] = [], grants: [Grant] = [], intents: [BondIntent] = []) {

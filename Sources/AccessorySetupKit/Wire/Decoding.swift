@@ -10,14 +10,20 @@ internal import Foundation
 extension ASAccessoryEvent {
     /// - Parameter details: of the session's signal `Event`.
     convenience init(type name: String, details: EventDetails) {
-        let type =
-            SessionEventType.allCases.first { $0.name == name }.flatMap { ASAccessoryEventType(rawValue: $0.rawValue) } ?? .unknown
+        let known = SessionEventType.allCases.first { $0.name == name }
+        let type = known.flatMap { ASAccessoryEventType(rawValue: $0.rawValue) } ?? .unknown
+        let addition: Addition? =
+            switch known {
+            case .accessWillEnd: .accessWillEnd
+            case .accessDidEnd: .accessDidEnd
+            default: nil
+            }
         let accessory: ASAccessory? =
             type == .accessoryDiscovered
             ? ASDiscoveredAccessory(details.accessory ?? "/", details)
             : details.accessory.map { ASAccessory($0, details.properties ?? AccessoryProperties()) }
         let error = details.error.map { ASError(BusError(name: $0, message: details.message ?? "")) }
-        self.init(type, accessory: accessory, error: error)
+        self.init(type, addition: addition, accessory: accessory, error: error)
     }
 }
 

@@ -39,6 +39,8 @@ extension ASPickerDisplayItem {
         keys.descriptor = descriptor.sent
         keys.setupOptions = AccessoryModel.SetupOptions(rawValue: Int(bitPattern: setupOptions.rawValue))
         keys.renameOptions = renameOptions.model
+        keys.end = accessEnd.flatMap { EndRule($0.text) }
+        keys.endChoices = accessEndChoices.compactMap { EndChoice($0.text) }
         if let migration = self as? ASMigrationDisplayItem {
             keys.peripheral = migration.peripheralIdentifier?.uuidString ?? migration.peripheralAddress
             keys.hotspotSSID = migration.hotspotSSID.map { Array($0.utf8) }

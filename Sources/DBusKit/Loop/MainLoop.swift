@@ -183,6 +183,21 @@ public final class MainLoop {
         return onReadable(signal.rawValue) { signal.receive() ? body() : true }
     }
 
+    /// Calls `body` each time the wall clock was set, and after the system was suspended. Nothing happens where the
+    /// system has no more descriptors.
+    public func onClockSet(_ body: @escaping () -> Void) -> LoopSource {
+        let descriptor = FileDescriptor(owning: csystem_clock_set())
+        guard descriptor.rawValue >= 0 else { return soon {} }
+        return onReadable(descriptor.rawValue) {
+            csystem_clock_set_take(descriptor.rawValue)
+            body()
+            return true
+        }
+    }
+
+    /// Whether a time server has set the wall clock.
+    public static var isClockSynchronized: Bool { csystem_clock_is_synchronized() != 0 }
+
     /// Calls `body` while `descriptor` is readable (and on hang-up or error), until it returns false.
     @discardableResult
     public func onReadable(_ descriptor: Int32, _ body: @escaping () -> Bool) -> LoopSource {

@@ -131,6 +131,7 @@ struct Show: ParsableCommand {
             for grant in grants {
                 StandardOutput.line(
                     "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))"
+                        + (grant.end.isEmpty ? "" : "  ends \(grant.end)")
                 )
             }
         }
@@ -147,11 +148,11 @@ struct Grants: ParsableCommand {
             let inventory = try Inventory(options)
             if output.json { return Output.json(.array(inventory.grants.map { $0.json(inventory) })) }
             let table = try Table(
-                ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED"],
+                ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED", "ENDS"],
                 inventory.grants.map {
                     [
                         $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState,
-                        Output.time($0.created),
+                        Output.time($0.created), $0.end,
                     ]
                 }, output)
             output.paged { table.write() }
@@ -208,6 +209,28 @@ struct Revoke: ParsableCommand {
                 AccessoryBus.name, found.path, AccessoryBus.grant, "Revoke", timeout: .seconds(40))
             StandardOutput.line(
                 "revoked: \(found.app) may no longer use \(StandardOutput.printable(inventory.name(of: found.accessory)))")
+        }
+    }
+}
+
+struct Limit: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Gives a grant an end, or another one, or none.",
+        discussion: "The time counts from now. A grant that has ended is in force again, without pairing.")
+    @OptionGroup var options: BusOptions
+    @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
+    @Argument(help: "90s, 15min, 8h, 7d, 2w, a time of day (18:00), days without a use (idle 30d), or none.") var end: String
+
+    func run() throws {
+        try Ending.guarding {
+            let inventory = try Inventory(options)
+            let found = try inventory.grant(grant)
+            _ = try inventory.connection.callAndWait(
+                AccessoryBus.name, found.path, AccessoryBus.grant, "SetEnd", [.string(end)], timeout: .seconds(40))
+            let name = StandardOutput.printable(inventory.name(of: found.accessory))
+            StandardOutput.line(
+                end == "none"
+                    ? "limited: \(found.app) may use \(name) without an end" : "limited: \(found.app) may use \(name): \(end)")
         }
     }
 }
@@ -354,6 +377,7 @@ extension Inventory.Grant {
             "id": JSON(Int(id) ?? 0), "app": JSON(self.app), "accessory": JSON(self.accessory.rawValue),
             "name": JSON(inventory.name(of: self.accessory)), "state": JSON(self.state.rawValue),
             "enabled": JSON(self.isEnabled), "created": JSON(self.created), "lastUsed": JSON(self.lastUsed),
+            "ends": JSON(self.ends), "endRules": JSON(self.endRules),
         ]
     }
 }

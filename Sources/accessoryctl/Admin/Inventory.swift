@@ -27,6 +27,11 @@ struct Inventory {
         let path: ObjectPath
         let properties: GrantProperties
         var id: String { path.rawValue.split(separator: "/").last.map(String.init) ?? "" }
+        /// For people: when it ends, or that it has ended; empty for a grant without an end.
+        var end: String {
+            if properties.ends != 0 { return Output.time(properties.ends) }
+            return properties.endRules.isEmpty ? "" : "ended"
+        }
         /// For people: `disabled`, or how far the set-up has come.
         var shownState: String { properties.isEnabled ? properties.state.rawValue : "disabled" }
 

@@ -50,6 +50,11 @@ struct Policy: ParsableCommand {
                 StandardOutput.line(
                     "deny        \(rule.name): \(rule.apps.map(Policy.list) ?? "every app"), \(rule.target) (\(rule.source))")
             }
+            for rule in policy.limits {
+                StandardOutput.line(
+                    "limit       \(rule.name): \(rule.apps.map(Policy.list) ?? "every app"), \(rule.target): \(rule.text) (\(rule.source))"
+                )
+            }
             if policy.approvals.isEmpty, policy.lists.isEmpty { StandardOutput.line("approve     nothing: a person picks") }
         }
 
@@ -73,6 +78,13 @@ struct Policy: ParsableCommand {
                         [
                             "name": JSON(rule.name), "source": JSON(rule.source), "apps": names(rule.apps),
                             "target": JSON("\(rule.target)"),
+                        ]
+                    }),
+                "limits": .array(
+                    store.policy.limits.map { rule in
+                        [
+                            "name": JSON(rule.name), "source": JSON(rule.source), "apps": names(rule.apps),
+                            "target": JSON("\(rule.target)"), "limits": JSON(rule.text),
                         ]
                     }),
             ]
@@ -114,6 +126,8 @@ struct Policy: ParsableCommand {
                 "\($0.id), \($0.isEnabled ? $0.state.rawValue : "switched off"), last used \(Output.time($0.lastUsed))"
             }
             line("grant       \(state ?? "none")")
+            if let end = grant?.end, !end.isEmpty { line("ends        \(end)") }
+            for rule in access.limits { line("limit       rule \(rule.name) in \(rule.source): \(rule.limits ?? "")") }
             for rule in access.approvals {
                 line("approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI ?? 0) dBm")
             }
@@ -131,6 +145,10 @@ struct Policy: ParsableCommand {
                 "manifest": access.manifest.isEmpty ? .null : JSON(access.manifest), "problems": JSON(access.problems),
                 "pickerRefused": access.pickerRefusal.map { JSON($0) } ?? .null, "grant": grant?.json(inventory) ?? .null,
                 "claim": access.claim.map { JSON($0) } ?? .null,
+                "limits": .array(
+                    access.limits.map { rule in
+                        ["name": JSON(rule.name), "source": JSON(rule.source), "limits": JSON(rule.limits ?? "")]
+                    }),
                 "denial": access.denial.map { ["name": JSON($0.name), "source": JSON($0.source)] } ?? .null,
                 "approvals": .array(
                     access.approvals.map { rule in

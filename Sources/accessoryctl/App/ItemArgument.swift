@@ -18,7 +18,9 @@ struct ItemArgument {
         let description: String
     }
 
-    private static let itemRows = rows(ItemKeys.self) { ["name", "productImage", "setupOptions"].contains($0.name) }
+    private static let itemRows = rows(ItemKeys.self) {
+        ["name", "productImage", "setupOptions", "end", "endChoices"].contains($0.name)
+    }
     // A structure has no form here.
     private static let descriptorRows = rows(DescriptorKeys.self) { $0.signature != "(sas)" }
 

@@ -48,11 +48,13 @@ final class LineView: PickerView {
             guard let answer = entry.answer(line) else { return StandardOutput.line(entry.hint) }
             client()?.respond(answer)
         case .shown, nil:
-            guard let number = Int(line), shown.indices.contains(number - 1) else {
+            // A number, and the end that the person chooses.
+            let words = line.split(separator: " ", maxSplits: 1).map(String.init)
+            guard let number = words.first.flatMap({ Int($0) }), shown.indices.contains(number - 1) else {
                 return StandardOutput.line(
                     "enter a number from the list, q to cancel, or mute to cancel and not be asked by this app again")
             }
-            client()?.pick(shown[number - 1])
+            client()?.pick(shown[number - 1], end: words.count > 1 ? words[1].trimmed : nil)
         }
     }
 
@@ -75,6 +77,9 @@ final class LineView: PickerView {
             guard let index = shown.firstIndex(where: { $0.id == offer.id }) else {
                 shown.append(offer)
                 StandardOutput.line("\(shown.count)) \(Texts.offer(offer))")
+                if !offer.endChoices.isEmpty {
+                    StandardOutput.line("   ends to choose from, after the number: \(offer.endChoices.joined(separator: ", "))")
+                }
                 continue
             }
             // It was said to be gone.

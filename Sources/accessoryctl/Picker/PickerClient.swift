@@ -117,7 +117,11 @@ final class PickerClient {
 
     // MARK: Answers
 
-    func pick(_ offer: PickerOffer) { call("Pick", [.string(offer.id)]) }
+    /// - Parameter end: one of the offer's choices; nil for the app's end.
+    func pick(_ offer: PickerOffer, end: String? = nil) {
+        guard let end else { return call("Pick", [.string(offer.id)]) }
+        call("PickWith", [.string(offer.id), .vardict(["end": .string(end)])])
+    }
     func respond(_ answer: PromptAnswer) { call("Respond", [AnswerKeys(answer).wire]) }
 
     func rename(_ name: String) { call("Rename", [.string(name)]) }

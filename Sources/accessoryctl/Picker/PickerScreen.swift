@@ -26,10 +26,16 @@ struct PickerScreen {
     let hasImage: Bool
 
     /// - Parameters:
+    ///   - end: the end that the person has chosen; nil for the app's.
     ///   - typed: the answer so far.
     ///   - top: the first offer that was shown.
     ///   - imageRows: rows of an image that would stand above; 0 for none.
-    init(_ state: PickerProperties, selected: String?, typed: String, refusal: String?, top: Int, imageRows: Int, in size: Size) {
+    init(
+        _ state: PickerProperties, selected: String?, end: String? = nil, typed: String, refusal: String?, top: Int, imageRows: Int,
+        in size: Size
+    ) {
+        var state = state
+        if let end, let index = state.offers.firstIndex(where: { $0.id == selected }) { state.offers[index].ends = [end] }
         // A line of all columns makes some terminals wrap.
         let columns = max(8, size.columns - 1)
         let room = max(4, size.rows - 1)
@@ -37,7 +43,8 @@ struct PickerScreen {
             Cells.wrap(StandardOutput.inLocale(words), to: columns, indentation: indented ? Self.gap : "")
         }
         let answer = Self.answer(state, typed).map { text($0) } ?? []
-        let keys = text(Self.keys(state))
+        let hasChoice = state.offers.contains { $0.id == selected && !$0.endChoices.isEmpty }
+        let keys = text(Self.keys(state, hasChoice: hasChoice))
         var above = [text(Texts.title(state), indented: false), text(Texts.stage(state))]
         if let besides = Texts.besides(state) { above.append(Array(text(besides).prefix(3))) }
         var below = refusal.map { [text(StandardOutput.printable($0))] } ?? []
@@ -79,10 +86,17 @@ struct PickerScreen {
         return prompt + "  " + typed
     }
 
-    private static func keys(_ state: PickerProperties) -> String {
-        state.isNaming
-            ? "Return done   Esc keep the name"
-            : state.prompt.kind == nil ? "↑ ↓ choose   Return set up   Esc cancel   M don't ask again" : "Esc cancel"
+    private static func keys(_ state: PickerProperties, hasChoice: Bool) -> String {
+        guard !state.isNaming else { return "Return done   Esc keep the name" }
+        guard state.prompt.kind == nil else { return "Esc cancel" }
+        let setUp = state.kind == "renewal" ? "Return allow" : "↑ ↓ choose   Return set up"
+        return setUp + (hasChoice ? "   e another end" : "") + "   Esc cancel   M don't ask again"
+    }
+
+    /// The person's next choice of an end: the app's, then each that the offer has.
+    static func end(after end: String?, of offer: PickerOffer) -> String? {
+        guard let end, let index = offer.endChoices.firstIndex(of: end) else { return offer.endChoices.first }
+        return offer.endChoices.indices.contains(index + 1) ? offer.endChoices[index + 1] : nil
     }
 
     // MARK: The list

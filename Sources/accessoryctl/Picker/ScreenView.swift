@@ -18,6 +18,8 @@ final class ScreenView: PickerView {
     /// The beginning of a key whose rest was not there yet.
     private var unfinished: [UInt8] = []
     private var refusal: String?
+    /// The end that the person has chosen for the selected offer; nil for the app's.
+    private var end: String?
     private var drawn = 0
     /// The terminal's size when it was drawn last.
     private var drawnSize = PickerScreen.Size(descriptor: 1)
@@ -102,6 +104,7 @@ final class ScreenView: PickerView {
         let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -offers.count, "F": offers.count]
         let index = offers.firstIndex { $0.id == selected } ?? 0
         selected = offers[min(max(index + (steps[key] ?? 0), 0), offers.count - 1)].id
+        end = nil
     }
 
     private static let page = 5
@@ -121,9 +124,12 @@ final class ScreenView: PickerView {
         case .shown, nil:
             if character == "k" { move("A") }
             if character == "j" { move("B") }
+            if character == "e", let offer = state.offers.first(where: { $0.id == selected }) {
+                end = PickerScreen.end(after: end, of: offer)
+            }
             guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
             refusal = nil
-            client()?.pick(offer)
+            client()?.pick(offer, end: end)
         }
     }
 
@@ -159,7 +165,7 @@ final class ScreenView: PickerView {
 
     func began(_ state: PickerProperties) {
         selected = state.offers.first?.id
-        refusal = nil
+        (refusal, end) = (nil, nil)
         (drawn, top) = (0, 0)
         images.removeAll()
         StandardOutput.write("\u{1B}[?25l")
@@ -169,7 +175,7 @@ final class ScreenView: PickerView {
 
     func changed(_ state: PickerProperties, from old: PickerProperties) {
         self.state = state
-        if !state.offers.contains(where: { $0.id == selected }) { selected = state.offers.first?.id }
+        if !state.offers.contains(where: { $0.id == selected }) { (selected, end) = (state.offers.first?.id, nil) }
         if state.prompt.kind != old.prompt.kind || state.isNaming != old.isNaming { typed = [] }
         draw()
     }
@@ -197,7 +203,7 @@ final class ScreenView: PickerView {
         let size = PickerScreen.Size(descriptor: 1)
         let image = selectedImage(state)
         let screen = PickerScreen(
-            state, selected: selected, typed: typedText, refusal: refusal, top: top,
+            state, selected: selected, end: end, typed: typedText, refusal: refusal, top: top,
             imageRows: image == nil ? 0 : TerminalImage.rows,
             in: size)
         top = screen.top

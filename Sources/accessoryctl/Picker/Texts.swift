@@ -23,8 +23,12 @@ enum Texts {
         return name + own + (offer.addressEnd.map { "  …\($0)" } ?? "")
     }
 
-    /// Signal, network and state, which follow the names.
+    /// Signal, network, state and end, which follow the names.
     static func rest(_ offer: PickerOffer, _ detail: Detail) -> String {
+        detail == .least ? sides(offer, detail) : sides(offer, detail) + end(offer.ends)
+    }
+
+    private static func sides(_ offer: PickerOffer, _ detail: Detail) -> String {
         if let devices = offer.maxDevices { return kind(offer, devices, detail) }
         // One that is found in the network alone has no strength.
         var text = "  "
@@ -51,6 +55,18 @@ enum Texts {
         case .short: return extent + "; \(offer.devicesInRange ?? 0) in range"
         case .least: return "  hears all"
         }
+    }
+
+    /// The end of the grant.
+    static func end(_ rules: [String]) -> String {
+        let words = rules.map { rule in
+            rule == "none"
+                ? "without an end"
+                : rule.hasPrefix("idle")
+                    ? "ends when unused for \(rule.dropFirst(5))"
+                    : rule.dropFirst(2).hasPrefix(":") ? "ends at \(rule)" : "ends after \(rule)"
+        }
+        return words.isEmpty ? "" : "  " + words.joined(separator: ", ")
     }
 
     /// A network: its name if it is not shown already, its protection and its band.
@@ -87,6 +103,7 @@ enum Texts {
             case "migration": "would like to use accessories that are already set up"
             case "rename": "would like you to name an accessory"
             case "authorization": "would like additional access to an accessory"
+            case "renewal": "would like to go on using an accessory"
             default: "would like to set up an accessory"
             }
         return "\(StandardOutput.printable(state.appName)) \(wish)"
@@ -129,6 +146,6 @@ enum Texts {
 
     private static func done(_ state: PickerProperties) -> String {
         if state.prompt.finishesInApp { return "ready to use: continue in \(StandardOutput.printable(state.appName))" }
-        return state.kind == "rename" ? "renamed" : "ready to use"
+        return state.kind == "rename" ? "renamed" : state.kind == "renewal" ? "renewed" : "ready to use"
     }
 }

@@ -23,7 +23,7 @@ def _typed(value):
 
 def item(name="Pink Dice", service=PINK, pairs=True, **more):
     """A display item; further keys go into the descriptor, except for the item's own keys."""
-    own = {key: more.pop(key) for key in ("productImage", "setupOptions", "renameOptions") if key in more}
+    own = {key: more.pop(key) for key in ("productImage", "setupOptions", "renameOptions", "end", "endChoices") if key in more}
     descriptor = {"bluetoothServiceUUID": service} if service else {}
     if pairs:
         descriptor["supportedOptions"] = ["bluetoothPairingLE"]

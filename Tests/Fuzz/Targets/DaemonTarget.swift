@@ -160,6 +160,9 @@ private final class PlayedClock: EngineClock {
     }
     var wallTime: Double { 1000 + uptime }
     var uptime = 0.0
+    var reading: ClockReading { ClockReading(boot: "boot", sinceBoot: uptime, wall: wallTime, isTrusted: true) }
+    func next(_ minutes: Int, after wall: Double) -> Double { wall + Double(minutes) * 60 }
+    func onClockSet(_ body: @escaping () -> Void) -> any EngineTimer { Timer(body) }
     private var timers: [Timer] = []
     func after(_ seconds: Double, _ body: @escaping () -> Void) -> any EngineTimer {
         let timer = Timer(body)
