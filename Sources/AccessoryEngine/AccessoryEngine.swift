@@ -58,7 +58,7 @@ public final class AccessoryEngine {
         services.radio.start()
         services.networkRadio.start()
         services.bonds.removeLeftovers()
-        ends.review()
+        ends.start()
     }
 
     // MARK: State

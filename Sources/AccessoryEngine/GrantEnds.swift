@@ -22,6 +22,13 @@ final class GrantEnds {
         self.services = services
     }
 
+    /// From now on the clock is watched, also before the first grant with an end: whether the time is known is nothing
+    /// that could be found out later.
+    func start() {
+        watch = services.clock.onClockSet { [weak self] in self?.clockSet() }
+        review()
+    }
+
     /// Ends and warns as far as it is time, and waits for the next moment.
     func review() {
         guard !isReviewing else { return }
@@ -48,12 +55,7 @@ final class GrantEnds {
     private func wait(_ seconds: Double) {
         timer?.cancel()
         timer = nil
-        guard seconds < .infinity else {
-            watch?.cancel()
-            watch = nil
-            return
-        }
-        if watch == nil { watch = services.clock.onClockSet { [weak self] in self?.clockSet() } }
+        guard seconds < .infinity else { return }
         let isSettled = services.time.isSettled
         timer = services.clock.after(isSettled ? max(0, seconds) : min(max(0, seconds), Self.betweenAnchors)) { [weak self] in
             // A machine that is switched off without ever knowing the time loses an hour at most.

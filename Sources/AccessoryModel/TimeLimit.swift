@@ -121,7 +121,8 @@ public struct GrantEnd: Hashable, Sendable {
         }
     }
 
-    /// The app has used the accessory. Within a minute nothing changes: an app that reads all the time makes no signals.
+    /// The app has used the accessory. Within a minute nothing changes: an app that reads all the time makes no
+    /// signals.
     fileprivate mutating func used(at now: Moment) {
         guard case .idle(let days) = rule, case let whole = Double(days) * 86400, whole - remaining(at: now) >= 60 else { return }
         due = .elapsed(now.elapsed + whole)
@@ -132,7 +133,7 @@ public struct GrantEnd: Hashable, Sendable {
 public enum TimeLimit: Hashable, Sendable {
     /// It does not end by itself.
     case none
-    /// It ends with the first of these, at most one of each kind of rule; `hasWarned` once the app knows that it is
+    /// It ends with the first end, of at most one for each kind of rule; `hasWarned` once the app knows that it is
     /// near.
     case running([GrantEnd], hasWarned: Bool)
     /// It has ended, and opens nothing until it is renewed; it had these rules.

@@ -5,10 +5,11 @@ internal import AccessoryModel
 
 /// When the right to use an accessory ends. Linux only.
 ///
-/// The daemon counts the time while the machine is suspended or switched off too, and a wrong clock changes nothing. The
-/// app gets ``ASAccessoryEvent/Addition/accessWillEnd`` before the end and ``ASAccessoryEvent/Addition/accessDidEnd`` at the
-/// end;
-/// ``ASAccessorySession/renewAccess(to:end:choices:completionHandler:)`` asks the person for more time, without pairing.
+/// The daemon counts the time while the machine is suspended or switched off too, and a wrong clock changes nothing.
+/// The app gets ``ASAccessoryEvent/Addition/accessWillEnd`` before the end and
+/// ``ASAccessoryEvent/Addition/accessDidEnd`` at the end;
+/// ``ASAccessorySession/renewAccess(to:end:choices:completionHandler:)`` asks the person for more time, without
+/// pairing.
 public struct ASAccessEnd: Hashable, Sendable, CustomStringConvertible {
     let text: String
 

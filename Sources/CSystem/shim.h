@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <sys/timex.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -277,12 +276,6 @@ static inline int csystem_clock_set(void) {
 static inline void csystem_clock_set_take(int descriptor) {
     unsigned long long count;
     if (read(descriptor, &count, sizeof count) < 0) return;
-}
-
-// Whether a time server, or a program in its place, has set the wall clock. (adjtimex(2))
-static inline int csystem_clock_is_synchronized(void) {
-    struct timex state = {0};
-    return adjtimex(&state) != TIME_ERROR && !(state.status & STA_UNSYNC);
 }
 
 // A descriptor that is readable once a signal has come; -1 on failure. Until `csystem_signal_end` the signal does

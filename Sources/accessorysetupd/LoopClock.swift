@@ -23,7 +23,7 @@ final class LoopClock: EngineClock {
         let passed = uptime - Self.seconds(CLOCK_MONOTONIC)
         return ClockReading(
             boot: boot, sinceBoot: Self.seconds(CLOCK_BOOTTIME) + max(0, passed), wall: wallTime,
-            isTrusted: wallTime >= Self.release && (hasRealTimeClock || MainLoop.isClockSynchronized))
+            isTrusted: wallTime >= Self.release && (hasRealTimeClock || SystemFile.exists(Self.synchronized)))
     }
 
     func next(_ minutes: Int, after wall: Double) -> Double {
@@ -46,6 +46,8 @@ final class LoopClock: EngineClock {
     var wallTime: Double { Self.seconds(CLOCK_REALTIME) }
     var uptime: Double { Double(loop.now) / 1e6 }
 
+    /// systemd-timesyncd(8) makes this file once it has set the clock. (The sandbox has no adjtimex(2).)
+    private static let synchronized = "/run/systemd/timesync/synchronized"
     /// In 2026: an earlier wall clock was never set, or its battery is empty.
     private static let release = 1_767_225_600.0
 

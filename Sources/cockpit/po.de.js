@@ -278,6 +278,7 @@ cockpit.locale({
     "Allow $0 to ask again": [null, "$0 wieder fragen lassen"],
     "For example, com.example.dice.conf:": [null, "Zum Beispiel com.example.dice.conf:"],
     "$0 would like to go on using an accessory": [null, "$0 möchte ein Zubehör weiter nutzen"],
+    "Access renewed": [null, "Zugriff verlängert"],
     "Access ends": [null, "Zugriff endet"],
     "as the app asks": [null, "wie die App es wünscht"],
     "Access does not end": [null, "Der Zugriff endet nicht"],

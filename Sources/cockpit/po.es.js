@@ -278,6 +278,7 @@ cockpit.locale({
     "Allow $0 to ask again": [null, "Permitir que $0 vuelva a preguntar"],
     "For example, com.example.dice.conf:": [null, "Por ejemplo, com.example.dice.conf:"],
     "$0 would like to go on using an accessory": [null, "$0 quiere seguir usando un accesorio"],
+    "Access renewed": [null, "Acceso renovado"],
     "Access ends": [null, "El acceso termina"],
     "as the app asks": [null, "como lo pide la aplicación"],
     "Access does not end": [null, "El acceso no termina"],

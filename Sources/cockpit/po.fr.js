@@ -278,6 +278,7 @@ cockpit.locale({
     "Allow $0 to ask again": [null, "Autoriser $0 à demander à nouveau"],
     "For example, com.example.dice.conf:": [null, "Par exemple, com.example.dice.conf :"],
     "$0 would like to go on using an accessory": [null, "$0 souhaite continuer à utiliser un accessoire"],
+    "Access renewed": [null, "Accès renouvelé"],
     "Access ends": [null, "Fin de l’accès"],
     "as the app asks": [null, "comme l’application le demande"],
     "Access does not end": [null, "L’accès ne prend pas fin"],

@@ -279,6 +279,7 @@ cockpit.locale({
     "Allow $0 to ask again": [null, "允许 $0 再次询问"],
     "For example, com.example.dice.conf:": [null, "例如 com.example.dice.conf："],
     "$0 would like to go on using an accessory": [null, "$0 想要继续使用一个配件"],
+    "Access renewed": [null, "访问已续期"],
     "Access ends": [null, "访问结束"],
     "as the app asks": [null, "按应用的请求"],
     "Access does not end": [null, "访问不会结束"],

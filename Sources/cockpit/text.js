@@ -157,7 +157,7 @@ export const words = {
         : rule.startsWith("idle ") ? fill(_("Access ends when unused for $0"), span(rule.slice(5))) : fill(_("Access ends after $0"), span(rule)),
     endsAt: moment => fill(_("Access ends: $0"), moment),
     hasEnded: () => _("Access has ended; the app can ask for more time"),
-    done: (kind, name) => kind === "rename" ? _("Renamed") : name ? fill(_("$0 is ready to use"), name) : _("Ready to use"),
+    done: (kind, name) => kind === "rename" ? _("Renamed") : kind === "renewal" ? _("Access renewed") : name ? fill(_("$0 is ready to use"), name) : _("Ready to use"),
     goOnIn: app => fill(_("Continue in $0."), app),
     finishInApp: app => fill(_("Finish setup in $0."), app),
     notDone: ({ error = "" }) => error.endsWith("DiscoveryTimeout") ? _("Nothing was found") : _("Nothing was set up"),

@@ -18,7 +18,7 @@ from harness.images import PRODUCT, SVG, png
 from harness.names import BLUE, PICKER, PINK
 from harness.programs import BIN, Program
 from harness.radio import accessory, scenario
-from harness.values import item
+from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
 
@@ -163,6 +163,51 @@ class OnATerminal(APITest):
 SIZES = ((40, 12), (40, 24), (41, 13), (60, 15), (80, 12), (80, 24), (81, 25), (132, 43), (200, 12), (40, 60))
 # Names of wide characters, combining marks, both.
 NAMES = ("plain", "温度センサー", "Würfel", "Wu\u0308rfel", "e\u0301" * 20, "🎲 die", "漢" * 40, "x" * 120, "i")
+
+
+class Ends(APITest):
+    """Grants that end, chosen and renewed on a terminal."""
+
+    scenario = scenario(accessory("pink"))
+
+    def rules(self):
+        [grant] = self.world.grants().values()
+        return [str(each) for each in grant["EndRules"]]
+
+    def test_a_choice_by_key(self):
+        terminal, dice = Terminal(self.world, columns=140), self.app()
+        self.addCleanup(terminal.close)
+        dice.show_picker(item(end="1h", endChoices=["2h", "none"]))
+        terminal.wait_for("ends after 1h")
+        terminal.type("e")
+        terminal.wait_for("ends after 2h")
+        terminal.type("e")
+        terminal.wait_for("without an end")
+        terminal.type("e")
+        wait(lambda: "ends after 1h" in "".join(terminal.marked), what="the app's end")
+        terminal.type("e\r")
+        path = dice.wait_event("accessoryAdded")["accessory"]
+        self.assertEqual((terminal.status(), self.rules()), (0, ["2h"]))
+        again = Terminal(self.world, columns=140)
+        self.addCleanup(again.close)
+        dice.request("RenewAccess", "oa{sv}", path, sv({"end": "3h"}))
+        again.wait_for("would like to go on using an accessory")
+        again.wait_for("Return allow")
+        again.type("\r")
+        self.assertEqual((again.status(), self.rules()), (0, ["3h"]))
+        again.wait_for("renewed")
+
+    def test_a_choice_by_line(self):
+        picker, dice = Program(BIN / "accessoryctl", "--bus", self.world.bus.address, "picker", stdin=subprocess.PIPE), self.app()
+        self.addCleanup(picker.stop)
+        picker.wait_for("waiting for a picker")
+        dice.show_picker(item(endChoices=["18:00", "idle 30d"]))
+        picker.wait_for("ends to choose from, after the number: 18:00, idle 30d")
+        picker.type("1 2h")
+        picker.wait_for("not possible: end: 2h: must be one of 18:00, idle 30d")
+        picker.type("1 idle 30d")
+        dice.wait_event("accessoryAdded")
+        self.assertEqual(self.rules(), ["idle 30d"])
 
 
 class OfManySizes(APITest):

@@ -178,7 +178,8 @@ import Testing
         #expect(machine.elapsed == 150)
     }
 
-    /// A random life: elapsed time never goes back, and never beyond the truth; once the time is known, it is the truth.
+    /// A random life: elapsed time never goes back, and never beyond the truth; once the time is known, it is the
+    /// truth.
     @Test(arguments: 0..<200) func aRandomLife(seed: UInt64) {
         var random = SplitMix(seed)
         var machine = Machine(realTimeClock: seed % 2 == 0)

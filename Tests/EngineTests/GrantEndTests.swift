@@ -53,12 +53,12 @@ import Testing
     @Test func nothingWaitsWithoutAnEnd() throws {
         try grant(nil)
         bench.clock.advance(120)
-        #expect(bench.clock.active == 0 && bench.clock.watches.allSatisfy { $0.body == nil })
+        #expect(bench.clock.active == 0)
         bench.engine.setPolicy(AccessPolicy())
         try grantEnds("1h")
         #expect(bench.clock.active == 1)
         try grantEnds("none")
-        #expect(bench.clock.active == 0 && bench.clock.watches.allSatisfy { $0.body == nil })
+        #expect(bench.clock.active == 0)
     }
 
     private func grantEnds(_ end: String) throws {

@@ -216,6 +216,31 @@ class Prompts(WebTest):
         self.page.no_sheet()
 
 
+class Ends(WebTest):
+    def test_a_choice_and_a_renewal(self):
+        page, app = self.open(), self.app()
+        app.show_picker(item("Pink Dice", end="1h", endChoices=["2h", "18:00", "idle 30d", "none"]))
+        page.sheet_says("Pink Dice", "Access ends after 1 hour")
+        options = [each.text for each in page.find(".end-choice option")]
+        self.assertEqual(options, [
+            "as the app asks", "Access ends after 2 hours", "Access ends at 18:00", "Access ends when unused for 30 days",
+            "Access does not end"])
+        page.driver.execute_script("document.querySelector('.end-choice select').value = '2h'")
+        page.pick("Pink Dice")
+        path = app.wait_event("accessoryAdded")["accessory"]
+        page.press("Close", "dialog")
+        [grant] = self.world.grants().values()
+        self.assertEqual([str(each) for each in grant["EndRules"]], ["2h"])
+        app.request("RenewAccess", "oa{sv}", path, sv({"end": "3h"}))
+        page.sheet_says("Dice would like to go on using an accessory", "Access ends after 3 hours")
+        self.assertTrue(page.driver.execute_script("return document.querySelector('.end-choice').hidden"))
+        page.pick("Pink Dice")
+        page.sheet_says("Access renewed")
+        [grant] = self.world.grants().values()
+        self.assertEqual([str(each) for each in grant["EndRules"]], ["3h"])
+        self.assertQuiet()
+
+
 class Naming(WebTest):
     def _named(self, **more):
         page, app = self.open(), self.app()

@@ -195,9 +195,6 @@ public final class MainLoop {
         }
     }
 
-    /// Whether a time server has set the wall clock.
-    public static var isClockSynchronized: Bool { csystem_clock_is_synchronized() != 0 }
-
     /// Calls `body` while `descriptor` is readable (and on hang-up or error), until it returns false.
     @discardableResult
     public func onReadable(_ descriptor: Int32, _ body: @escaping () -> Bool) -> LoopSource {
