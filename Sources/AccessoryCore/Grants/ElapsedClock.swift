@@ -76,7 +76,7 @@ public struct ElapsedClock: Hashable, Sendable {
         clockSet(at: now, isFirst: true)
     }
 
-    /// The wall clock was set. The first setting in a boot that does not contradict the earlier time tells how long the
+    /// The wall clock was set. The first setting in a boot that does not contradict the earlier time shows how long the
     /// machine was off; later ones change nothing.
     public mutating func clockSet(at now: ClockReading) { clockSet(at: now, isFirst: false) }
 
