@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import dbus
@@ -107,6 +108,34 @@ def finds_printers_through_avahi(lab):
     endpoint = app.properties(accessory)["Endpoint"]
     expect((endpoint["host"], endpoint["port"]) == ("laser.local", 631), f"the endpoint is {endpoint}")
     app.expect_types("activated", "pickerDidPresent", "accessoryAdded", "pickerDidDismiss")
+
+
+# Grants that end
+
+@check("dice.json", seconds=240)
+def ends_a_grant_whatever_the_clock_says(lab):
+    journey, app = begin(lab)
+    journey.picker("Dice 4F")
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
+    accessory = app.add(item() | {"end": "60s"})
+    state = lambda: str(app.properties(accessory)["State"])
+    for jump in (86_400, -3 * 86_400, 10 * 365 * 86_400, -9 * 365 * 86_400):
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + jump)
+        lab.wait_until(lambda: abs(int(app.properties(accessory)["Ends"]) - time.time()) <= 61, 20, "Ends to follow the clock")
+        expect(state() == "authorized", f"after a jump of {jump} s it is {state()}")
+    journey.restart_daemon()
+    app = App(journey)
+    expect(state() == "authorized", f"after a restart it is {state()}")
+    app.event("accessWillEnd")
+    app.event("accessDidEnd", 120)
+    expect(time.clock_gettime(time.CLOCK_BOOTTIME) - began >= 60, "it ended early")
+    expect(state() == "unauthorized", f"at the end it is {state()}")
+    expect(PINK_DICE in lab.bluez_devices() and lab.bluez_devices()[PINK_DICE]["Paired"], "the bond is gone")
+    # More time, without pairing.
+    journey.picker("Pink Dice")
+    app.session.RenewAccess(dbus.ObjectPath(accessory), sv({}), signature="oa{sv}")
+    app.event("pickerDidDismiss")
+    expect(state() == "authorized", f"renewed it is {state()}")
 
 
 # Names
