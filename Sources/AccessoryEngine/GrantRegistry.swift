@@ -22,6 +22,8 @@ final class GrantRegistry {
     private var useTimer: (any EngineTimer)?
     /// Times of the last line about a grant's use, in monotonic seconds.
     private var recordedUses: [Int64: Double] = [:]
+    /// The same of a use that was refused.
+    private var recordedRefusals: [Int64: Double] = [:]
 
     /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
     private static let betweenUses = 60.0
@@ -150,7 +152,10 @@ final class GrantRegistry {
         case .put, .delete: return []
         case .revoke(let id): return ledger.grants[id].map { [line(.revoked, $0)] } ?? []
         case .grant(let grant):
-            guard let old = ledger.grants[grant.id] else { return [line(.granted, grant)] }
+            guard let old = ledger.grants[grant.id] else {
+                let access = grant.terms.narrowing.map { ", access \($0)" } ?? ""
+                return [AuditWriter.Line(.granted, app: grant.app, accessory: grant.accessory, why: reason + access)]
+            }
             var lines: [AuditWriter.Line] = []
             if old.isEnabled != grant.isEnabled { lines.append(line(grant.isEnabled ? .enabled : .disabled, grant)) }
             if old.state != grant.state, grant.state == .authorized { lines.append(line(.authorized, grant)) }
@@ -186,6 +191,7 @@ final class GrantRegistry {
                 "grant revoked",
                 metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
             recordedUses[id] = nil
+            recordedRefusals[id] = nil
             publisher.publish(.grantDisappeared(grant))
             if let accessory = before.accessories[grant.accessory] {
                 publishOwnGrants(of: accessory, by: grant.user, before: before, at: id)
@@ -249,6 +255,14 @@ final class GrantRegistry {
         if let recorded = recordedUses[grant.id], clock.uptime - recorded < Self.betweenUses { return }
         recordedUses[grant.id] = clock.uptime
         audit.record(.used, app: app, accessory: accessory, by: requester, why: what)
+    }
+
+    /// A use was refused that a grant does not open: worth a line in the trail once a minute.
+    func recordRefusedUse(of accessory: AccessoryID, by app: AppID, requester: Requester, why: String) {
+        guard let grant = ledger.grant(of: accessory, to: app) else { return }
+        if let recorded = recordedRefusals[grant.id], clock.uptime - recorded < Self.betweenUses { return }
+        recordedRefusals[grant.id] = clock.uptime
+        audit.record(.refused, app: app, accessory: accessory, by: requester, why: why)
     }
 
     /// Writes down when grants were last used.

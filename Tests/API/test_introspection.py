@@ -49,7 +49,7 @@ API = {
     PICKER: {"App": "s", "AppName": "s", "Program": "s", "Kind": "s", "Stage": "s", "Offers": "aa{sv}", "Prompt": "a{sv}", "Deadline": "t",
              "Pick": "s→", "Respond": "a{sv}→", "Rename": "s→", "Cancel": "→", "Mute": "→", "GetImage": "s→h", "ImageData": "s→ay"},
     GRANT: {"App": "s", "Accessory": "o", "State": "s", "Enabled": "b", "Created": "t", "LastUsed": "t",
-            "Ssid": "ay", "NetworkName": "s", "Descriptor": "a{sv}", "User": "x", "Revoke": "→", "Excluded": "as", "ListDevices": "→aa{sv}",
+            "Ssid": "ay", "NetworkName": "s", "Descriptor": "a{sv}", "User": "x", "Revoke": "→", "Excluded": "as", "Access": "s", "Characteristics": "as", "ListDevices": "→aa{sv}",
             "Exclude": "s→", "Include": "s→"},
     APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Socket": "s", "Manifest": "a{sas}"},
     ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "ExplainAccess": "so→a{sv}", "GetClaims": "s→a{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",

@@ -108,7 +108,8 @@ private let rows: [Row] = [
         members: [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
             "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "User": admins, "Revoke": admins,
-            "Excluded": admins, "ListDevices": admins, "Exclude": admins, "Include": admins,
+            "Excluded": admins, "Access": admins, "Characteristics": admins, "ListDevices": admins, "Exclude": admins,
+            "Include": admins,
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],

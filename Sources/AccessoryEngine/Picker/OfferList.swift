@@ -23,6 +23,14 @@ struct OfferList {
 
     /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
+        all.map { offer in
+            var offer = offer
+            if offer.kind == nil, items.indices.contains(offer.item) { offer.access = items[offer.item].descriptor.limit }
+            return offer
+        }
+    }
+
+    private var all: [Offer] {
         if case .authorization(let id) = request { return upgrades(of: id) }
         if let reported { return Array(reported.all.lazy.compactMap(offer).prefix(Limits.offersShown)) }
         var devices = inRange.devices.values.filter { device in

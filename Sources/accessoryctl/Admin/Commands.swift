@@ -132,6 +132,7 @@ struct Show: ParsableCommand {
                 StandardOutput.line(
                     "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))"
                 )
+                if let access = grant.narrowing { StandardOutput.line("  access \(StandardOutput.printable(access))") }
             }
         }
     }
@@ -147,10 +148,10 @@ struct Grants: ParsableCommand {
             let inventory = try Inventory(options)
             if output.json { return Output.json(.array(inventory.grants.map { $0.json(inventory) })) }
             let table = try Table(
-                ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED"],
+                ["GRANT", "APP", "ACCESSORY", "STATE", "ACCESS", "CREATED"],
                 inventory.grants.map {
                     [
-                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState,
+                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState, $0.access.rawValue,
                         Output.time($0.created),
                     ]
                 }, output)
@@ -354,6 +355,7 @@ extension Inventory.Grant {
             "id": JSON(Int(id) ?? 0), "app": JSON(self.app), "accessory": JSON(self.accessory.rawValue),
             "name": JSON(inventory.name(of: self.accessory)), "state": JSON(self.state.rawValue),
             "enabled": JSON(self.isEnabled), "created": JSON(self.created), "lastUsed": JSON(self.lastUsed),
+            "access": JSON(self.access.rawValue), "characteristics": JSON(self.characteristics),
         ]
     }
 }

@@ -114,6 +114,7 @@ struct Policy: ParsableCommand {
                 "\($0.id), \($0.isEnabled ? $0.state.rawValue : "switched off"), last used \(Output.time($0.lastUsed))"
             }
             line("grant       \(state ?? "none")")
+            if let grant { line("access      \(grant.narrowing ?? "full")") }
             for rule in access.approvals {
                 line("approval    rule \(rule.name) in \(rule.source): \(rule.target), from \(rule.minimumRSSI ?? 0) dBm")
             }

@@ -34,8 +34,10 @@ enum Texts {
         switch detail {
         case .all:
             let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
-            return text + "  " + state
-        case .short: return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new")
+            return text + "  " + state + access(offer)
+        case .short:
+            let access = offer.access.map { $0 == .read ? ", read only" : ", limited" } ?? ""
+            return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new") + access
         case .least: return text
         }
     }
@@ -50,6 +52,16 @@ enum Texts {
                 + (names.isEmpty ? "" : ": \(names)")
         case .short: return extent + "; \(offer.devicesInRange ?? 0) in range"
         case .least: return "  hears all"
+        }
+    }
+
+    /// The use that the app gets, where it is not everything. The effects of a read are the accessory's secret.
+    private static func access(_ offer: PickerOffer) -> String {
+        switch offer.access {
+        case .read: "; the app can read and receive data, not write (an accessory may act when it is read)"
+        case .listed:
+            "; the app can use only: " + offer.characteristics.map { StandardOutput.printable($0) }.joined(separator: ", ")
+        default: ""
         }
     }
 
