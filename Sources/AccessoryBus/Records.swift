@@ -30,9 +30,10 @@ public struct PickerOffer: WireRecord {
     public var devicesInRange: Int?
     /// Of an offer for a kind: the names of some devices in range, each once.
     public var namesInRange: [String] = []
-    /// The use that the app gets: `read` or `listed`; nil for full access, and for a kind.
+    /// The use that the app gets: `read`, `listed`, or `full` where it has had less; nil for full access, and for a
+    /// kind.
     public var access: DiscoveryDescriptor.Access.Word?
-    /// The characteristics of `listed`: `180F/2A19:read+listen`.
+    /// The characteristics of `listed`, with the names of common ones: `Battery Level (180F/2A19:read+listen)`.
     public var characteristics: [String] = []
     /// The network's name in bytes; nil without a network.
     public var ssid: [UInt8]?
@@ -79,9 +80,11 @@ public struct PickerOffer: WireRecord {
         devicesInRange = offer.kind?.count
         namesInRange = offer.kind?.names.map(ShownName.marked) ?? []
         endpoint = offer.reported?.endpoint?.description
-        let use = DiscoveryDescriptor.Access.use(offer.access)
-        access = use == .full ? nil : use.word
-        characteristics = use.list?.entries.map(\.description) ?? []
+        let use = offer.access.map { DiscoveryDescriptor.Access.use($0) }
+        access = use?.word
+        characteristics = (use?.list?.entries ?? []).map { entry in
+            AssignedNames.name(of: entry.identity.characteristic).map { "\($0) (\(entry))" } ?? entry.description
+        }
         guard let heard = offer.network else { return }
         ssid = heard.ssid.bytes
         network = heard.ssid.description

@@ -302,7 +302,8 @@ export class Accessories {
             shown = grant;
             const name = this.#objects.appName(grant.App);
             setText(app, name);
-            setText(note, !grant.Enabled ? words.switchedOff() : grant.Descriptor?.access === "hear" ? words.hears() : words.opens());
+            const opened = { hear: words.hears, read: words.readsOnly, listed: () => words.usesOnly(grant.Characteristics ?? []) };
+            setText(note, !grant.Enabled ? words.switchedOff() : (opened[grant.Access] ?? words.opens)());
             setAttribute(toggle, "aria-label", words.switchFor(name, grant.label));
             setAttribute(revoke, "aria-label", words.revokeOf(name, grant.label));
             if (!isBusy) toggle.checked = grant.Enabled;

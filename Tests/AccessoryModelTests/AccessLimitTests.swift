@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of access: text and back, the uses that each permits, and the part that two of them permit.
+// Limits of access: text and back, the uses that each permits, and the part that two permit.
 
 import AccessoryModel
 import Testing

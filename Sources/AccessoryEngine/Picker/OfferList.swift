@@ -23,9 +23,15 @@ struct OfferList {
 
     /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
-        all.map { offer in
+        var hadLess = false
+        if case .authorization(let id) = request { hadLess = ledger.granted(id, to: app)?.grant.terms.narrowing != nil }
+        return all.map { offer in
             var offer = offer
-            if offer.kind == nil, items.indices.contains(offer.item) { offer.access = items[offer.item].descriptor.limit }
+            if offer.kind == nil, items.indices.contains(offer.item), case let limit = items[offer.item].descriptor.limit,
+                hadLess || limit != .full
+            {
+                offer.access = limit
+            }
             return offer
         }
     }

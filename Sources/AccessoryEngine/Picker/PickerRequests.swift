@@ -183,7 +183,7 @@ struct PickerRequests {
             id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
             name: name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: accessory?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
-        offer.access = item.descriptor.limit
+        if item.descriptor.access != .full { offer.access = item.descriptor.limit }
         return PickerRun.MigrationTarget(
             offer, item, AccessoryCandidate(advertisement: bond?.advertisement, network: network), evidence)
     }

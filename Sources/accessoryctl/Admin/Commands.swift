@@ -368,6 +368,7 @@ extension DBusValue {
         case .boolean(let value): .boolean(value)
         case .bytes(let bytes): .text(Hex.text(bytes))
         case .array(_, let values): .array(values.map(\.json))
+        case .structure(let fields): .array(fields.map(\.json))
         case .objectPath(let path): .text(path.rawValue)
         default: integerValue.map { .integer($0) } ?? doubleValue.map { .number($0) } ?? .text("\(self)")
         }

@@ -36,7 +36,7 @@ enum Texts {
             let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
             return text + "  " + state + access(offer)
         case .short:
-            let access = offer.access.map { $0 == .read ? ", read only" : ", limited" } ?? ""
+            let access = offer.access.map { $0 == .read ? ", read only" : $0 == .full ? ", full access" : ", limited" } ?? ""
             return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new") + access
         case .least: return text
         }
@@ -61,6 +61,7 @@ enum Texts {
         case .read: "; the app can read and receive data, not write (an accessory may act when it is read)"
         case .listed:
             "; the app can use only: " + offer.characteristics.map { StandardOutput.printable($0) }.joined(separator: ", ")
+        case .full: "; the app gets full access: it can read, write and receive data"
         default: ""
         }
     }
