@@ -8,6 +8,7 @@ import socket
 
 import dbus
 
+from harness import service_manager
 from harness.names import ACCESSORY, GRANT, OBJECT_MANAGER, PINK, PROPERTIES, error
 from harness.radio import accessory, scenario
 from harness.values import item, sv
@@ -321,8 +322,13 @@ class Listed(NarrowedTest):
         first, second, third = self.found(view)
         self.assertReads(view, second)
         self.assertNoRead(view, first)
+        [battery] = self.found(view, "2A19")
+        self.assertNoRead(view, battery)
+        self.assertNoListening(view, battery)
         self.ask(view, third, "WriteValue", b"\x55")
         self.assertNoWrite(view, second)
+        # Another characteristic's path by now.
+        self.assertEqual(battery.rsplit("/", 1)[1], before[0].rsplit("/", 1)[1])
 
     def test_where_it_is_shown(self):
         texts = [f"{PINK}/FF3F#2:read+listen", f"{PINK}/FF3F#3:write", f"{PINK}/FF40:listen"]
@@ -424,6 +430,28 @@ class Narrowing(NarrowedTest):
             error("PickerRestricted"), self.dice.request, "UpdateAuthorization", "oa{sv}", dbus.ObjectPath(self.accessory),
             sv({"bluetoothServiceUUID": PINK, "supportedOptions": ["bluetoothPairingLE"]}))
         self.assertEqual(self.world.grants()[self.grant]["Access"], "read")
+
+
+class OverAnUpgrade(service_manager.Kept, NarrowedTest):
+    """The next daemon takes over sockets and subscriptions, and the access of the grant with them."""
+
+    access = listed(entry("FF3F", "listen", instance=2), entry("FF3F", "write", instance=3))
+
+    def test_sockets_go_on_and_open_no_more_than_before(self):
+        view = self.linked()
+        first, second, third = self.found(view)
+        with self.acquire(view, second, "AcquireNotify") as notify, self.acquire(view, third, "AcquireWrite") as write:
+            self.receive(notify)
+            self.restart()
+            self.assertTrue(self.receive(notify))
+            write.send(b"\x66")
+            wait(lambda: bytes(self.world.admin.call(third, CHARACTERISTIC1, "ReadValue", "a{sv}", sv({}), to=BLUEZ)) == b"\x66",
+                 what="the value", also_every=0.02)
+            self.assertNoWrite(view, second)
+            self.assertNoRead(view, third)
+            self.assertNoListening(view, first)
+            notify.send(b"\xee")
+            self.assertEnds(notify)
 
 
 class Refusals(PolicyTest):
