@@ -34,7 +34,7 @@ enum Texts {
         switch detail {
         case .all:
             let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
-            return text + "  " + state + access(offer)
+            return text + "  " + state + (access(offer).map { "; \($0)" } ?? "")
         case .short:
             let access = offer.access.map { $0 == .read ? ", read only" : $0 == .full ? ", full access" : ", limited" } ?? ""
             return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new") + access
@@ -56,13 +56,13 @@ enum Texts {
     }
 
     /// The use that the app gets, where it is not everything. The effects of a read are the accessory's secret.
-    private static func access(_ offer: PickerOffer) -> String {
+    static func access(_ offer: PickerOffer) -> String? {
         switch offer.access {
-        case .read: "; the app can read and receive data, not write (an accessory may act when it is read)"
+        case .read: "the app can read and receive data, not write (an accessory may act when it is read)"
         case .listed:
-            "; the app can use only: " + offer.characteristics.map { StandardOutput.printable($0) }.joined(separator: ", ")
-        case .full: "; the app gets full access: it can read, write and receive data"
-        default: ""
+            "the app can use only: " + offer.characteristics.map { StandardOutput.printable($0) }.joined(separator: ", ")
+        case .full: "the app gets full access: it can read, write and receive data"
+        default: nil
         }
     }
 
