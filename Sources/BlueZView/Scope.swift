@@ -52,7 +52,9 @@ struct Scope: Hashable, Sendable {
         for device in granted {
             for path in device.paths {
                 devices[path] = device.accessory
-                limits[path] = device.access == .full ? nil : device.access
+                // A public and a random address may have the same object.
+                let access = device.access.narrowed(by: limits[path] ?? .full)
+                if access != .full { limits[path] = access }
             }
         }
         isEmpty = granted.isEmpty && heard == nil

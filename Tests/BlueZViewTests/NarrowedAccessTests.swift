@@ -42,6 +42,17 @@ import Testing
         #expect(CallNeed(path, interface, member, Self.device) == need)
     }
 
+    @Test func ofTwoGrantsForOneObjectTheNarrowerCounts() {
+        func limit(_ first: AccessLimit, _ second: AccessLimit) -> AccessLimit? {
+            let granted = [first, second].map {
+                GrantedDevice(accessory: .random(), name: "Mine", paths: [Self.device], access: $0)
+            }
+            return Scope(granted: granted).limits[Self.device]
+        }
+        #expect(limit(.full, .full) == nil)
+        #expect(limit(.full, .read) == .read && limit(.read, .full) == .read)
+    }
+
     private func path(_ text: String) -> ObjectPath { ObjectPath(Self.device.rawValue + text)! }
 
     private func object(_ interface: String, _ uuid: String) -> [String: DBusValue] {
