@@ -14,8 +14,12 @@ extension DiscoveryDescriptor {
 
 /// A descriptor as an app writes it: a service may be no UUID, and data may not fit its mask.
 public struct DescriptorKeys: WireRequest, Hashable {
-    /// All other traits; without service and data.
+    /// All other traits; without service, data and access.
     public var traits = DiscoveryDescriptor()
+    /// The word of `DiscoveryDescriptor.access`.
+    public var access = DiscoveryDescriptor.Access.Word.full
+    /// The characteristics of `listed`; empty for any other access.
+    public var characteristics: [CharacteristicAccess] = []
     /// `DiscoveryDescriptor.serviceUUID`.
     public var serviceUUID: UUIDText?
     /// `DiscoveryDescriptor.manufacturerData`.
@@ -32,7 +36,8 @@ public struct DescriptorKeys: WireRequest, Hashable {
         .init("bluetoothNameSubstring", \.traits.nameSubstring, .text),
         .init("bluetoothNameSubstringCompareOptions", \.traits.nameCompareOptions, .words),
         .init("bluetoothRange", \.traits.range, WireType.choice.leftOut(where: .default)),
-        .init("access", \.traits.access, WireType.choice.leftOut(where: .full)), .init("maxDevices", \.traits.maxDevices, .uint32),
+        .init("access", \.access, WireType.choice.leftOut(where: .full)), .init("maxDevices", \.traits.maxDevices, .uint32),
+        .init("characteristics", \.characteristics, .characteristics),
         .init("ssid", \.traits.ssid, .bytesOrText),
         .init("ssidPrefix", \.traits.ssidPrefix, .bytesOrText), .init("supportedOptions", \.traits.supportedOptions, .words),
         .init("wifiAwareServiceName", \.traits.aware.serviceName, .text),
@@ -51,7 +56,9 @@ public struct DescriptorKeys: WireRequest, Hashable {
 
     init(_ descriptor: DiscoveryDescriptor) {
         traits = descriptor
-        (traits.serviceUUID, traits.manufacturerData, traits.serviceData) = (nil, nil, nil)
+        (traits.serviceUUID, traits.manufacturerData, traits.serviceData, traits.access) = (nil, nil, nil, .full)
+        access = descriptor.access.word
+        characteristics = descriptor.access.list?.entries ?? []
         serviceUUID = descriptor.serviceUUID.map { UUIDText($0.description) }
         manufacturerData = BlobAndMask(blob: descriptor.manufacturerData?.blob, mask: descriptor.manufacturerData?.mask)
         serviceData = BlobAndMask(blob: descriptor.serviceData?.blob, mask: descriptor.serviceData?.mask)
@@ -62,7 +69,22 @@ public struct DescriptorKeys: WireRequest, Hashable {
         descriptor.serviceUUID = serviceUUID?.value
         descriptor.manufacturerData = try manufacturerData.checked(Self.manufacturer)
         descriptor.serviceData = try serviceData.checked(Self.service)
+        descriptor.access = try checkedAccess()
         return descriptor
+    }
+
+    private func checkedAccess() throws(WireProblem) -> DiscoveryDescriptor.Access {
+        if access != .listed, let first = characteristics.first {
+            throw WireProblem(first, "needs access listed", at: "characteristics")
+        }
+        switch access {
+        case .full: return .full
+        case .read: return .read
+        case .hear: return .hear
+        case .listed:
+            guard !characteristics.isEmpty else { throw WireProblem("listed", "needs characteristics", at: "access") }
+            return .use(.listed(CharacteristicList(characteristics)))
+        }
     }
 }
 
@@ -113,5 +135,56 @@ extension WireType<UUIDText> {
         WireType<String>.text.refusing {
             BluetoothUUID($0) == nil ? WireProblem($0, "not a UUID of 16, 32 or 128 bits") : nil
         }.converted({ UUIDText($0).value == nil ? nil : UUIDText($0) }, \.text)
+    }
+}
+
+extension WireType<[CharacteristicAccess]> {
+    /// `a(ssuas)`: service, characteristic, instance with 0 for all, and uses; left out where it is empty.
+    static var characteristics: Self {
+        let uses = WireType<CharacteristicUses>.words
+        @Sendable func read(_ entry: DBusValue) throws(WireProblem) -> CharacteristicAccess? {
+            guard let fields = entry.structureValue, fields.count == 4, let service = fields[0].stringValue,
+                let characteristic = fields[1].stringValue, let instance = fields[2].integerValue, fields[3].stringsValue != nil
+            else { return nil }
+            let uuids = try [service, characteristic].map { text throws(WireProblem) in
+                try WireType<UUIDText>.uuid.read(.string(text)).value
+            }
+            guard let service = uuids[0], let characteristic = uuids[1] else { return nil }
+            let range = Limits.characteristicInstance
+            guard range.contains(instance) else {
+                throw WireProblem(instance, "an instance must be \(range.lowerBound) to \(range.upperBound)")
+            }
+            let identity = CharacteristicIdentity(service: service, characteristic: characteristic, instance: instance)
+            let uses = try uses.read(fields[3])
+            guard !uses.isEmpty else { throw WireProblem(identity, "has no uses") }
+            return CharacteristicAccess(identity, uses)
+        }
+        return WireType(
+            "a(ssuas)", .texts,
+            { entries in
+                .array(
+                    of: "(ssuas)",
+                    entries.map { entry in
+                        let identity = entry.identity
+                        return .structure([
+                            .string(identity.service.description), .string(identity.characteristic.description),
+                            .uint32(UInt32(clamping: identity.instance)), .strings(entry.uses.words),
+                        ])
+                    })
+            },
+            { value in
+                guard let entries = value.arrayValue else { return nil }
+                let known = entries.compactMap { try? read($0) }
+                return known.count == entries.count ? known : nil
+            },
+            refuse: { value in
+                guard let entries = value.arrayValue else { return nil }
+                guard entries.count <= Limits.characteristics else {
+                    return WireProblem("\(entries.count) entries", "more than \(Limits.characteristics)")
+                }
+                for entry in entries { do throws(WireProblem) { _ = try read(entry) } catch { return error } }
+                return nil
+            }
+        ).leftOut(where: [])
     }
 }

@@ -20,6 +20,10 @@ public struct GrantProperties: WireRecord {
     public var networkName = ""
     /// The descriptor by which the app has the accessory.
     public var descriptor: [String: DBusValue] = [:]
+    /// The use that the grant opens.
+    public var access = DiscoveryDescriptor.Access.Word.full
+    /// The characteristics of `listed`: `180F/2A19:read+listen`.
+    public var characteristics: [String] = []
     /// Addresses of the devices that are excluded from a kind.
     public var excluded: [String] = []
     /// The rules by which it ends, or has ended; empty for none.
@@ -41,6 +45,7 @@ public struct GrantProperties: WireRecord {
         .init("Ssid", \.ssid, .bytes, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
         .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Excluded", \.excluded, .texts, for: .admins),
         .init("EndRules", \.endRules, .texts, for: .admins), .init("Ends", \.ends, .seconds, for: .admins),
+        .init("Access", \.access, .word, for: .admins), .init("Characteristics", \.characteristics, .texts, for: .admins),
         .init("Created", \.created, .seconds, for: .admins),
         .init("LastUsed", \.lastUsed, .seconds, for: .admins), .init("User", \.user, .int64, for: .admins),
     ])
@@ -58,6 +63,9 @@ public struct GrantProperties: WireRecord {
         ssid = grant.terms.ssid?.bytes ?? []
         networkName = grant.terms.ssid?.description ?? ""
         descriptor = grant.terms.descriptor.keys
+        let use = grant.terms.descriptor.isKind ? .hear : DiscoveryDescriptor.Access.use(grant.terms.access)
+        access = use.word
+        characteristics = use.list?.entries.map(\.description) ?? []
         excluded = grant.terms.excluded.sorted().map { BluetoothAddress(value: $0, kind: .public).description }
         user = grant.user.map(Int.init) ?? -1
         created = Int(grant.created)

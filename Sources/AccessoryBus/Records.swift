@@ -30,6 +30,11 @@ public struct PickerOffer: WireRecord {
     public var devicesInRange: Int?
     /// Of an offer for a kind: the names of some devices in range, each once.
     public var namesInRange: [String] = []
+    /// The use that the app gets: `read`, `listed`, or `full` where it has had less; nil for full access, and for a
+    /// kind.
+    public var access: DiscoveryDescriptor.Access.Word?
+    /// The characteristics of `listed`, with the names of common ones: `Battery Level (180F/2A19:read+listen)`.
+    public var characteristics: [String] = []
     /// The network's name in bytes; nil without a network.
     public var ssid: [UInt8]?
     /// The network's name as text.
@@ -54,6 +59,7 @@ public struct PickerOffer: WireRecord {
         .init("addressEnd", \.addressEnd, .text), .init("rssi", \.rssi, .int16), .init("shared", \.isShared, .truth),
         .init("paired", \.isPaired, .flag), .init("maxDevices", \.maxDevices, .uint32),
         .init("devicesInRange", \.devicesInRange, .uint32), .init("namesInRange", \.namesInRange, .someTexts),
+        .init("access", \.access, .word), .init("characteristics", \.characteristics, .someTexts),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
         .init("band", \.band, .word), .init("endpoint", \.endpoint, .text), .init("ends", \.ends, .someTexts),
@@ -84,6 +90,11 @@ public struct PickerOffer: WireRecord {
         devicesInRange = offer.kind?.count
         namesInRange = offer.kind?.names.map(ShownName.marked) ?? []
         endpoint = offer.reported?.endpoint?.description
+        let use = offer.access.map { DiscoveryDescriptor.Access.use($0) }
+        access = use?.word
+        characteristics = (use?.list?.entries ?? []).map { entry in
+            AssignedNames.name(of: entry.identity.characteristic).map { "\($0) (\(entry))" } ?? entry.description
+        }
         guard let heard = offer.network else { return }
         ssid = heard.ssid.bytes
         network = heard.ssid.description

@@ -464,6 +464,13 @@ public final class AccessoryEngine {
         services.registry.recordUse(of: accessory, by: app, requester: requester, as: what)
     }
 
+    /// An app was refused a use of an accessory that its grant does not open.
+    ///
+    /// - Parameter why: the use, and the access that the grant has.
+    public func recordRefusedUse(of accessory: AccessoryID, by app: AppID, requester: Requester, why: String) {
+        services.registry.recordRefusedUse(of: accessory, by: app, requester: requester, why: why)
+    }
+
     /// Writes down when grants were last used: before the daemon ends.
     public func writeUses() {
         services.registry.writeUses()

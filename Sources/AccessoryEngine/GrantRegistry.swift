@@ -21,8 +21,8 @@ final class GrantRegistry {
     /// Grants whose last use is not in the store yet.
     private var unwrittenUses: Set<Int64> = []
     private var useTimer: (any EngineTimer)?
-    /// Times of the last line about a grant's use, in monotonic seconds.
-    private var recordedUses: [Int64: Double] = [:]
+    /// Times of the last lines `used` and `refused` about each grant, in monotonic seconds.
+    private var recorded: [AuditEntry.Event: [Int64: Double]] = [:]
 
     /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
     private static let betweenUses = 60.0
@@ -204,7 +204,10 @@ final class GrantRegistry {
         case .put, .delete: return []
         case .revoke(let id): return ledger.grants[id].map { [line(.revoked, $0)] } ?? []
         case .grant(let grant):
-            guard let old = ledger.grants[grant.id] else { return [line(.granted, grant)] }
+            guard let old = ledger.grants[grant.id] else {
+                let access = grant.terms.narrowing.map { ", access \($0)" } ?? ""
+                return [AuditWriter.Line(.granted, app: grant.app, accessory: grant.accessory, why: reason + access)]
+            }
             var lines: [AuditWriter.Line] = []
             if old.isEnabled != grant.isEnabled { lines.append(line(grant.isEnabled ? .enabled : .disabled, grant)) }
             if grant.terms.time.hasEnded, !old.terms.time.hasEnded { lines.append(line(.ended, grant)) }
@@ -240,7 +243,7 @@ final class GrantRegistry {
             log.notice(
                 "grant revoked",
                 metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
-            recordedUses[id] = nil
+            for event in recorded.keys { recorded[event]?[id] = nil }
             publisher.publish(.grantDisappeared(grant))
             if let accessory = before.accessories[grant.accessory] {
                 publishOwnGrants(of: accessory, by: grant.user, before: before, at: id)
@@ -302,9 +305,19 @@ final class GrantRegistry {
         publisher.publish(.grantChanged(grant, from: old))
         unwrittenUses.insert(grant.id)
         if useTimer == nil { useTimer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
-        if let recorded = recordedUses[grant.id], clock.uptime - recorded < Self.betweenUses { return }
-        recordedUses[grant.id] = clock.uptime
-        audit.record(.used, app: app, accessory: accessory, by: requester, why: what)
+        record(.used, grant, by: requester, why: what)
+    }
+
+    /// A use was refused that a grant does not open: worth a line in the trail once a minute.
+    func recordRefusedUse(of accessory: AccessoryID, by app: AppID, requester: Requester, why: String) {
+        guard let grant = ledger.grant(of: accessory, to: app) else { return }
+        record(.refused, grant, by: requester, why: why)
+    }
+
+    private func record(_ event: AuditEntry.Event, _ grant: Grant, by requester: Requester, why: String) {
+        if let time = recorded[event]?[grant.id], clock.uptime - time < Self.betweenUses { return }
+        recorded[event, default: [:]][grant.id] = clock.uptime
+        audit.record(event, app: grant.app, accessory: grant.accessory, by: requester, why: why)
     }
 
     /// Writes down when grants were last used.

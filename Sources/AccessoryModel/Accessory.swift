@@ -237,6 +237,12 @@ extension Grant {
             self.reported = reported
         }
 
+        /// The use of the accessory's characteristics that the grant opens.
+        public var access: AccessLimit { descriptor.limit }
+
+        /// `access` of a single accessory, where it is not full.
+        public var narrowing: AccessLimit? { descriptor.isKind || access == .full ? nil : access }
+
         /// All services and companies that the app has looked for it by.
         public var lookedFor: Accessory.Traits {
             var all = traits
@@ -255,11 +261,11 @@ extension Grant {
             ssid = network ?? (keepsNetwork ? ssid : nil)
         }
 
-        /// Whether the app may use the accessory by Bluetooth, or its network.
+        /// Whether the app may use the accessory by Bluetooth, or its network: in a network, no use can be narrowed.
         public func includes(_ technology: Technology) -> Bool {
             switch technology {
             case .bluetooth: (hasBluetooth || descriptor.isKind) && descriptor.wantsBluetooth
-            case .wifi: ssid != nil || awareDevice != nil
+            case .wifi: access == .full && (ssid != nil || awareDevice != nil)
             }
         }
     }

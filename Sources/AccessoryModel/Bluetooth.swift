@@ -50,6 +50,12 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible, Compar
         return result
     }
 
+    /// Upper case: 4 or 8 digits where the UUID has a short form, else all.
+    public var shortest: String {
+        guard low == 0x8000_0080_5F9B_34FB, high & 0xFFFF_FFFF == 0x1000 else { return description.uppercased() }
+        return Hex.text(high >> 32, digits: high >> 48 == 0 ? 4 : 8).uppercased()
+    }
+
     /// As numbers of 128 bits, which is the order of their text too.
     public static func < (a: Self, b: Self) -> Bool { (a.high, a.low) < (b.high, b.low) }
 }

@@ -18,12 +18,35 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
         case immediate
     }
 
-    /// The use that an app asks for. The raw values are the words of the session API.
-    public enum Access: String, Hashable, Sendable, CaseIterable {
-        /// Everything that the accessory offers.
-        case full
+    /// The use that an app asks for.
+    public enum Access: Hashable, Sendable {
+        /// To connect, and to use characteristics within a limit.
+        case use(AccessLimit)
         /// The adverts of all devices of this kind, present and future ones, without a connection.
         case hear
+
+        /// Everything that the accessory offers.
+        public static let full = Access.use(.full)
+        /// Reading and listening.
+        public static let read = Access.use(.read)
+
+        /// The words of the session API, where a list has a key of its own.
+        public enum Word: String, Hashable, Sendable, CaseIterable {
+            case full, read, listed, hear
+        }
+
+        /// Its word.
+        public var word: Word {
+            switch self {
+            case .use(.full): .full
+            case .use(.read): .read
+            case .use(.listed): .listed
+            case .hear: .hear
+            }
+        }
+
+        /// Its list of characteristics; nil for any other use.
+        public var list: CharacteristicList? { if case .use(.listed(let list)) = self { list } else { nil } }
     }
 
     /// The company in its manufacturer data (`bluetoothCompanyIdentifier`); nil when any will do.
@@ -52,8 +75,8 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
     /// The Wi-Fi Aware service that it offers or looks for; nil when it needs none. Not together with Bluetooth or
     /// `ssidPrefix`.
     public var wifiAware: WiFiAware?
-    /// The use that the app asks for (`access`): `hear` makes this a kind of devices. A kind has Bluetooth keys only,
-    /// and no `supportedOptions`.
+    /// The use that the app asks for (`access`, `characteristics`): `hear` makes this a kind of devices. A kind has
+    /// Bluetooth keys only, and no `supportedOptions`.
     public var access: Access = .full
     /// Devices of a kind that the app may hear at a time (`maxDevices`), within `Limits.heardDevices`; nil for
     /// `Limits.usualHeardDevices`. Needs `hear`.
@@ -64,6 +87,13 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
 
     /// Whether it stands for all devices that match it, instead of one.
     public var isKind: Bool { access == .hear }
+    /// The use of an accessory's characteristics that it asks for: none for a kind.
+    public var limit: AccessLimit {
+        switch access {
+        case .use(let limit): limit
+        case .hear: .listed(CharacteristicList([]))
+        }
+    }
     /// Devices of a kind that the app may hear at a time.
     public var heardDevices: Int { maxDevices ?? Limits.usualHeardDevices }
     /// Whether it looks for adverts.

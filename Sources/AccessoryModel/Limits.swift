@@ -60,6 +60,10 @@ public enum Limits {
     public static let usualHeardDevices = 64
     /// Names of devices in range that an offer for a kind has.
     public static let namesOfKind = 8
+    /// Entries of a descriptor's list of characteristics.
+    public static let characteristics = 64
+    /// The place of a characteristic among those with its UUIDs; 0 for all.
+    public static let characteristicInstance = 0...65_535
     /// Devices that can be excluded from one kind.
     public static let excludedDevices = 256
     /// Service UUIDs, service data and manufacturer data entries kept for one device.

@@ -142,14 +142,97 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
         case full = 0
         /// The adverts of all devices that match, present and future ones, without a connection.
         case hear = 1
+        /// Reading and listening, of every characteristic. An accessory may act on a read: that cannot be known.
+        case read = 2
+        /// The uses of ``characteristics``, and no other.
+        case listed = 3
     }
 
-    /// The use that the app asks for; full access by default. With `hear` the descriptor stands for a kind of devices:
-    /// a person accepts it once, and the picker does not offer the devices one by one. Needs Bluetooth keys, and no
-    /// others: no network, no ``supportedOptions`` and no ``bluetoothRange``.
+    /// The use that the app asks for; full access by default. Anything else needs Bluetooth keys, and no network.
+    ///
+    /// With `read` and `listed`, a person accepts less than full access, and every other use fails with
+    /// `CBATTError.readNotPermitted` or `.writeNotPermitted`. Both take no `bluetoothTransportBridging` and
+    /// `bluetoothHID` in ``supportedOptions``.
+    ///
+    /// With `hear` the descriptor stands for a kind of devices: a person accepts it once, and the picker does not offer
+    /// the devices one by one. It takes no ``supportedOptions`` and no ``bluetoothRange``.
     open var access: Access {
-        get { traits.access == .hear ? .hear : .full }
-        set { store(\.traits.access, newValue == .hear ? .hear : .full) }
+        get {
+            switch keys.access {
+            case .full: .full
+            case .hear: .hear
+            case .read: .read
+            case .listed: .listed
+            }
+        }
+        set {
+            let word: DiscoveryDescriptor.Access.Word =
+                switch newValue {
+                case .full: .full
+                case .hear: .hear
+                case .read: .read
+                case .listed: .listed
+                }
+            store(\.access, word)
+        }
+    }
+
+    /// A characteristic, and the uses that an app asks for: an addition to Apple's framework.
+    public struct CharacteristicAccess: Hashable, Sendable {
+        /// Uses of a characteristic.
+        public struct Uses: OptionSet, Hashable, Sendable {
+            /// Bits of this module.
+            public let rawValue: Int
+            /// Uses by their bits.
+            public init(rawValue: Int) { self.rawValue = rawValue }
+            /// To read its value and its descriptors.
+            public static let read = Uses(rawValue: 1)
+            /// To write its value and its descriptors.
+            public static let write = Uses(rawValue: 2)
+            /// To subscribe to it.
+            public static let listen = Uses(rawValue: 4)
+        }
+
+        /// The UUID of its service: 16, 32 or 128 bits, as text.
+        public var service: String
+        /// Its own UUID, as text.
+        public var characteristic: String
+        /// Its place, from 1, among the accessory's characteristics with both UUIDs, in the order of handles; 0 for
+        /// all.
+        public var instance: Int
+        /// The uses.
+        public var uses: Uses
+
+        /// Stores its arguments.
+        public init(service: String, characteristic: String, instance: Int = 0, uses: Uses) {
+            self.service = service
+            self.characteristic = characteristic
+            self.instance = instance
+            self.uses = uses
+        }
+    }
+
+    /// The characteristics of `listed` access, at most 64; empty for any other access. An entry whose UUIDs are none is
+    /// left out.
+    open var characteristics: [CharacteristicAccess] {
+        get {
+            keys.characteristics.map { entry in
+                CharacteristicAccess(
+                    service: entry.identity.service.shortest, characteristic: entry.identity.characteristic.shortest,
+                    instance: entry.identity.instance, uses: .init(rawValue: entry.uses.rawValue))
+            }
+        }
+        set {
+            store(
+                \.characteristics,
+                newValue.compactMap { entry in
+                    guard let service = BluetoothUUID(entry.service), let characteristic = BluetoothUUID(entry.characteristic)
+                    else { return nil }
+                    let identity = CharacteristicIdentity(
+                        service: service, characteristic: characteristic, instance: entry.instance)
+                    return AccessoryModel.CharacteristicAccess(identity, CharacteristicUses(rawValue: entry.uses.rawValue))
+                })
+        }
     }
 
     /// The number of devices of a kind that the app may hear at a time, 1 to 1,024; nil for 64. Needs ``access`` of

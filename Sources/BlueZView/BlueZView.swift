@@ -30,6 +30,8 @@ public protocol ViewAuthority: AnyObject {
     var adapter: ObjectPath? { get }
     /// An app used an accessory, for the first time on this connection.
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as use: String)
+    /// An app was refused a use of an accessory that its grant does not open.
+    func refused(_ accessory: AccessoryID, to app: AppID, _ caller: PinnedCaller, why: String)
     /// A link came up for an app, and ended before the app could use it.
     ///
     /// - Returns: the likely reason and the way out, for people; nil where there is none to be named.

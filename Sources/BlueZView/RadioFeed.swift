@@ -2,6 +2,7 @@
 // The view's own subscriptions to org.bluez, while a client needs them: the name's owner, the adapters, the objects
 // and the links. Without clients and without lingering links only the name's owner remains.
 
+internal import AccessoryModel
 internal import BlueZInterfaces
 internal import CallsOut
 internal import DBusKit
@@ -56,6 +57,7 @@ final class RadioFeed {
     private(set) var adapters: [ObjectPath: [String: DBusValue]] = [:]
     /// Every object of the service's with the interfaces that may be shown.
     private(set) var objects: [ObjectPath: Set<String>] = [:]
+    private var attributes = Attributes()
 
     private let connection: Connection
     private var nameWatch: Subscription?
@@ -101,6 +103,17 @@ final class RadioFeed {
     var alias: String? { if case .present(_, let alias) = service { alias } else { nil } }
     /// The unique name of the service on its own bus; nil while it is gone.
     var owner: String? { if case .present(let owner, _) = service { owner } else { nil } }
+
+    /// A characteristic of a device, as signalled by now; nil for one that is not known.
+    func identity(of characteristic: ObjectPath, _ device: ObjectPath) -> CharacteristicIdentity? {
+        attributes.identity(of: characteristic, device)
+    }
+
+    /// The UUID of a device's attribute, as signalled by now; nil for one that is not known.
+    func uuid(of attribute: ObjectPath, _ device: ObjectPath) -> BluetoothUUID? { attributes.uuid(of: attribute, device) }
+
+    /// Takes signals that wait to be read, before the objects are relied on.
+    func catchUp() { connection.catchUp() }
 
     /// Asks the bus for the process of the service.
     func readProcess(_ completion: @escaping (Result<ServiceProcess, BusError>) -> Void) {
@@ -235,12 +248,14 @@ final class RadioFeed {
         observer?.linkHeard(.allUnfollowed)
         adapters = [:]
         objects = [:]
+        attributes = Attributes()
         if service != .unknown { finishLoading() }
     }
 
     private func track(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
         let names = Set(interfaces.keys).intersection(Scope.shown)
         if !names.isEmpty { objects[path, default: []].formUnion(names) }
+        attributes.add(path, interfaces)
         if let adapter = interfaces[Adapter1.interface]?.vardictValue { adapters[path] = adapter }
         if linkSubscriptions[path] != nil, let device = interfaces[Device1.interface]?.vardictValue { reportLink(device, path) }
     }
@@ -257,6 +272,7 @@ final class RadioFeed {
     private func interfacesRemoved(_ message: Message) {
         guard following != .loading, let (path, names) = message.removedInterfaces else { return }
         if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
+        attributes.remove(path, names)
         if names.contains(Device1.interface) { observer?.linkHeard(.deviceRemoved(path)) }
         observer?.objectsRemoved(path, names)
         if names.contains(Adapter1.interface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged() }

@@ -14,9 +14,12 @@ public struct GrantedDevice: Hashable, Sendable {
     public let name: String
     /// Its objects in org.bluez, or the one that it would have; empty when there is no adapter.
     public let paths: Set<ObjectPath>
+    /// The use of its characteristics that the grant opens.
+    public let access: AccessLimit
 
     /// Stores its arguments.
-    public init(accessory: AccessoryID, name: String, paths: Set<ObjectPath>) {
+    public init(accessory: AccessoryID, name: String, paths: Set<ObjectPath>, access: AccessLimit = .full) {
+        self.access = access
         self.accessory = accessory
         self.name = name
         self.paths = paths
@@ -30,6 +33,8 @@ struct Scope: Hashable, Sendable {
     var adapters: Set<ObjectPath> = []
     /// Device objects, and whose they are.
     var devices: [ObjectPath: AccessoryID] = [:]
+    /// Of device objects whose use is not full.
+    var limits: [ObjectPath: AccessLimit] = [:]
     /// Device objects that the app hears, and may not use otherwise; nil for an app without a grant for a kind.
     var heard: Set<ObjectPath>?
     /// Whether the app has no accessory, in range or not, and no kind.
@@ -45,7 +50,12 @@ struct Scope: Hashable, Sendable {
 
     init(adapter: ObjectPath? = nil, granted: [GrantedDevice] = [], heard: Set<ObjectPath>? = nil) {
         for device in granted {
-            for path in device.paths { devices[path] = device.accessory }
+            for path in device.paths {
+                devices[path] = device.accessory
+                // A public and a random address may have the same object.
+                let access = device.access.narrowed(by: limits[path] ?? .full)
+                if access != .full { limits[path] = access }
+            }
         }
         isEmpty = granted.isEmpty && heard == nil
         self.heard = heard?.subtracting(devices.keys)
@@ -54,6 +64,9 @@ struct Scope: Hashable, Sendable {
         // A kind is heard by the adapter that the app searches with.
         if adapters.isEmpty || heard != nil, let adapter { adapters.insert(adapter) }
     }
+
+    /// Whether the use of a device is a list of characteristics.
+    var hasLists: Bool { limits.values.contains { if case .listed = $0 { true } else { false } } }
 
     /// Whether an object is a device that the app hears.
     func hears(_ path: ObjectPath) -> Bool { heard?.contains(path) == true }

@@ -425,7 +425,8 @@ enum StoredDescriptor {
             "bluetoothRange": StoredJSON(model.range == .default ? nil : model.range.rawValue),
             "ssid": StoredJSON(model.ssid),
             "ssidPrefix": StoredJSON(model.ssidPrefix),
-            "access": StoredJSON(model.access == .full ? nil : model.access.rawValue),
+            "access": StoredJSON(model.access == .full ? nil : model.access.word.rawValue),
+            "characteristics": StoredJSON(model.access.list?.entries.map(\.description)),
             "maxDevices": StoredJSON(model.maxDevices),
             "supportedOptions": StoredJSON(model.supportedOptions.isEmpty ? nil : model.supportedOptions.rawValue),
             "wifiAwareServiceName": StoredJSON(model.wifiAware?.serviceName),
@@ -461,7 +462,7 @@ enum StoredDescriptor {
         model.nameSubstring = try content.text(ifAny: "bluetoothNameSubstring")
         model.nameCompareOptions = CompareOptions(rawValue: try options("bluetoothNameSubstringCompareOptions"))
         model.range = try content.word(ifAny: "bluetoothRange") { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
-        model.access = try content.word(ifAny: "access") { DiscoveryDescriptor.Access(rawValue: $0) } ?? .full
+        model.access = try access(content, in: database)
         model.maxDevices = try content.number(ifAny: "maxDevices", Int.self)
         model.ssid = try bytes("ssid")
         model.ssidPrefix = try bytes("ssidPrefix")
@@ -473,5 +474,18 @@ enum StoredDescriptor {
         aware.vendorName = try match("wifiAwareVendorNameMatch")
         if aware != WiFiAware() { model.wifiAware = aware }
         return model
+    }
+
+    private static func access(_ content: SQLRow, in database: Database) throws -> DiscoveryDescriptor.Access {
+        switch try content.word(ifAny: "access", { DiscoveryDescriptor.Access.Word(rawValue: $0) }) ?? .full {
+        case .full: .full
+        case .read: .read
+        case .hear: .hear
+        case .listed:
+            .use(
+                .listed(
+                    CharacteristicList(
+                        try content.list("characteristics", in: database) { Rows.text($0).flatMap { CharacteristicAccess($0) } })))
+        }
     }
 }

@@ -6,17 +6,27 @@ internal import AccessoryModel
 internal import DBusKit
 
 final class SimulatedGATT {
+    private unowned let device: SimulatedDevice
     private let bluez: SimulatedBlueZ
+    /// After each change of the services their order is the other one, so that handles are other attributes'.
+    private var isReversed = false
     private var services: [ServiceObject] = []
     private var characteristics: [CharacteristicObject] = []
     private var descriptors: [DescriptorObject] = []
 
     init(_ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
+        self.device = device
         self.bluez = bluez
+        build()
+    }
+
+    private func build() {
+        (services, characteristics, descriptors) = ([], [], [])
         var handle = 0x0A
         var paths: [BluetoothUUID: ObjectPath] = [:]
         var included: [(ServiceObject, [BluetoothUUID])] = []
-        for service in device.accessory.scenario.gatt.services {
+        let all = Array(device.accessory.scenario.gatt.services.enumerated())
+        for (place, service) in isReversed ? all.reversed() : all {
             let element = "service" + Self.hex(handle)
             guard let path = device.path.appending(element) else { continue }
             let object = ServiceObject(path, service.uuid, device, bluez)
@@ -27,7 +37,7 @@ final class SimulatedGATT {
                 handle += 2
                 guard let path = path.appending("char" + Self.hex(handle)) else { continue }
                 // Values outlive connections; they belong to the accessory.
-                let key = "\(service.uuid)/\(index)"
+                let key = "\(place)/\(index)"
                 let object = CharacteristicObject(path, characteristic, key: key, device, bluez)
                 characteristics.append(object)
                 for (index, descriptor) in characteristic.descriptors.enumerated() {
@@ -72,6 +82,8 @@ final class SimulatedGATT {
     /// The accessory has another database: BlueZ takes the old objects away and makes new ones.
     func replace() {
         withdraw()
+        isReversed.toggle()
+        build()
         export()
     }
 

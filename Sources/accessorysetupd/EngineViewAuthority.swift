@@ -44,7 +44,8 @@ final class EngineViewAuthority: ViewAuthority {
             if paths.isEmpty, let later = radio.object(of: accessory.adapter)?.appending(Self.element(address)) {
                 paths.insert(later)
             }
-            return GrantedDevice(accessory: accessory.id, name: accessory.displayName, paths: paths)
+            return GrantedDevice(
+                accessory: accessory.id, name: accessory.displayName, paths: paths, access: granted.grant.terms.access)
         }
     }
 
@@ -76,6 +77,10 @@ final class EngineViewAuthority: ViewAuthority {
     }
 
     func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { engine.linkEndedAtOnce(accessory) }
+
+    func refused(_ accessory: AccessoryID, to app: AppID, _ caller: PinnedCaller, why: String) {
+        engine.recordRefusedUse(of: accessory, by: app, requester: .app(caller.caller.program), why: why)
+    }
 
     func refused(_ caller: PinnedCaller?, why: String) {
         engine.record(.refused, by: .app(caller?.caller.program ?? "unknown"), why: why)

@@ -302,7 +302,8 @@ export class Accessories {
             shown = grant;
             const name = this.#objects.appName(grant.App);
             setText(app, name);
-            const opens = !grant.Enabled ? words.switchedOff() : grant.Descriptor?.access === "hear" ? words.hears() : words.opens();
+            const opened = { hear: words.hears, read: words.readsOnly, listed: () => words.usesOnly(grant.Characteristics ?? []) };
+            const opens = !grant.Enabled ? words.switchedOff() : (opened[grant.Access] ?? words.opens)();
             setText(note, grant.Ends ? `${opens} · ${words.endsAt(moment(grant.Ends))}` : grant.EndRules?.length ? words.hasEnded() : opens);
             setAttribute(toggle, "aria-label", words.switchFor(name, grant.label));
             setAttribute(revoke, "aria-label", words.revokeOf(name, grant.label));

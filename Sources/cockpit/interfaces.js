@@ -42,8 +42,10 @@ export const PROPERTIES = {
         Source: ["text"],
     },
     Grant: {
+        Access: ["text", "full"],
         Accessory: ["text"],
         App: ["text"],
+        Characteristics: ["texts"],
         Created: ["seconds"],
         Descriptor: ["dictionary"],
         Enabled: ["truth"],
@@ -87,9 +89,11 @@ export const PROPERTIES = {
 
 export const RECORDS = {
     offer: {
+        access: ["text?"],
         addressEnd: ["text?"],
         advertisedName: ["text"],
         band: ["text?"],
+        characteristics: ["texts?"],
         devicesInRange: ["number?"],
         endChoices: ["texts?"],
         endpoint: ["text?"],

@@ -81,7 +81,7 @@ export class OfferList {
             element("span", { class: "picture", "aria-hidden": "true" }, element("img", { alt: "", hidden: true, draggable: "false" })),
             element("span", { class: "about" },
                 element("span", { class: "name" }), element("span", { class: "advertised" }), element("span", { class: "address-end ltr" }), element("span", { class: "alike" }),
-                element("span", { class: "network" }), element("span", { class: "until" }), element("span", { class: "note" })),
+                element("span", { class: "network" }), element("span", { class: "access" }), element("span", { class: "until" }), element("span", { class: "note" })),
             element("span", { class: "strength", role: "img" }, ...[1, 2, 3, 4].map(() => element("i", {}))));
         const image = card.querySelector("img");
         image.addEventListener("error", () => { image.hidden = true; });
@@ -109,6 +109,9 @@ export class OfferList {
         set(".network", maxDevices !== undefined ? words.kindOffer(maxDevices, devicesInRange, namesInRange)
             : [offer.ssid === undefined ? "" : words.network(offer), offer.endpoint].filter(Boolean).join(" · "));
         set(".until", (offer.ends ?? []).map(words.end).join(" · "));
+        const { access, characteristics } = offer;
+        const uses = { full: words.fullOffer, read: words.readOffer, listed: () => words.listOffer(characteristics ?? []) };
+        set(".access", uses[access]?.() ?? "");
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
             : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
         card.classList.toggle("gone", !!offer.isGone);

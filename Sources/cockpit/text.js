@@ -228,6 +228,11 @@ export const words = {
 
     opens: () => _("can read, write and receive data until you revoke access"),
     hears: () => _("hears all such devices, and cannot use them, until you revoke access"),
+    readsOnly: () => _("can read and receive data, not write, until you revoke access"),
+    usesOnly: list => fill(_("can use only these characteristics until you revoke access: $0"), list.join(", ")),
+    readOffer: () => _("The app can read and receive data, not write. An accessory may still act when it is read."),
+    fullOffer: () => _("The app gets full access: it can read, write and receive data."),
+    listOffer: list => fill(_("The app can use only these characteristics: $0"), list.join(", ")),
     kindOffer: (most, count, names) => fill(_("Hears all such devices, now and later, up to $0 at a time"), most) + " · "
         + [plural("$0 in range", "$0 in range", count), ...(names?.length ? [names.join(", ")] : [])].join(": "),
     finish: () => _("Done"),

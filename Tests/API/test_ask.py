@@ -56,6 +56,20 @@ class Asking(APITest):
         self.ask(f"name=Other,bluetoothServiceUUID={PINK},bluetoothNameSubstring=other")
         picker.wait_shown()
 
+    def test_it_asks_for_less_than_full_access(self):
+        picker = self.picker()
+        wanted = f"name=Pink,bluetoothServiceUUID={PINK},access=listed,characteristics={PINK}/FF3F#2:read+listen;180F/2A19:read"
+        program = self.ask(wanted)
+        picker.wait_offer("pink")
+        self.assertEqual(
+            list(picker.offers[0]["characteristics"]), ["Battery Level (180F/2A19:read)", f"{PINK}/FF3F#2:read+listen"])
+        picker.pick("pink")
+        [found] = self.granted(program)
+        self.assertEqual(found["descriptor"]["access"], "listed")
+        self.assertEqual([each[2:] for each in found["descriptor"]["characteristics"]], [[0, ["read"]], [2, ["read", "listen"]]])
+        # The app has the accessory, whatever it asks for.
+        self.assertEqual(self.granted(self.ask(f"name=Pink,bluetoothServiceUUID={PINK}")), [found])
+
     def test_it_waits_for_a_picker_program(self):
         program = self.ask("--wait", "infinity", ITEM)
         self.world.daemon.wait_for("picker request queued")
@@ -95,6 +109,7 @@ class Asking(APITest):
                 ([], "item"), (["name"], "KEY=VALUE"), (["=x"], "KEY=VALUE"), (["name=a,name=b"], "name: given twice"),
                 (["colour=pink"], "colour: must be one of access"), (["bluetoothCompanyIdentifier=many"], "many"),
                 (["bluetoothServiceDataBlob=0"], "hexadecimal"), (["bluetoothServiceDataBlob=+1"], "hexadecimal"),
+                (["characteristics=180F"], "characteristics: 180F: must be SERVICE/CHARACTERISTIC"),
                 (["setupOptions=finishInApp"], "finishInApp"), (["name=x,productImage=/nowhere.png"], "/nowhere.png"),
                 (["--wait", "soon", ITEM], "wait"), (["--wait=nan", ITEM], "wait"), (["--wait=-1", ITEM], "wait"), (["--wait=-inf", ITEM], "wait")):
             with self.subTest(arguments):

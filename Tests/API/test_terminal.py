@@ -130,6 +130,19 @@ class OnATerminal(APITest):
             self.assertFalse("▀" in terminal.text, "something was drawn")
             terminal, dice = self.terminal(COLORTERM="truecolor"), self.app()
 
+    def test_the_access_of_the_marked_one(self):
+        terminal, dice = self.terminal(), self.app()
+        dice.show_picker(item(access="read"), item("Blue Dice", BLUE))
+        terminal.wait_for("pink")
+        terminal.wait_for("blue")
+        words = "the app can read and receive data, not write (an accessory may act when it is read)"
+        shown = lambda: words in " ".join(" ".join(terminal.screen.display).split())
+        marks = lambda name: any(name in each for each in terminal.marked)
+        for name, is_narrowed in (("pink", True), ("blue", False), ("pink", True)):
+            if not marks(name):
+                terminal.type("\x1b[B" if name == "blue" else "\x1b[A")
+            wait(lambda name=name, is_narrowed=is_narrowed: marks(name) and shown() == is_narrowed, what=f"the access of {name}")
+
     def test_arrows_return_and_a_name(self):
         terminal, dice = self.terminal(), self.app()
         dice.show_picker(item(), item("Blue Dice", BLUE, setupOptions=["rename"]))

@@ -55,7 +55,8 @@ private enum Dictionary: CaseIterable {
                 "bluetoothManufacturerDataBlob": Self.bytes, "bluetoothManufacturerDataMask": Self.bytes,
                 "bluetoothServiceDataBlob": Self.bytes, "bluetoothServiceDataMask": Self.bytes,
                 "bluetoothNameSubstring": Self.text, "bluetoothNameSubstringCompareOptions": Self.words,
-                "bluetoothRange": Self.text, "access": Self.text, "maxDevices": Self.integer, "ssid": Self.bytesOrText,
+                "bluetoothRange": Self.text, "access": Self.text, "maxDevices": Self.integer,
+                "characteristics": ["a(ssuas)"], "ssid": Self.bytesOrText,
                 "ssidPrefix": Self.bytesOrText,
                 "supportedOptions": Self.words, "wifiAwareServiceName": Self.text, "wifiAwareServiceRole": Self.text,
                 "wifiAwareModelNameMatch": ["(sas)"], "wifiAwareVendorNameMatch": ["(sas)"],
@@ -304,7 +305,34 @@ private func expectRefusal(
     @Test func aKind() throws {
         try expect(["access": .string("full")]) { _ in }
         try expect(["access": .string("hear"), "maxDevices": .uint32(20)]) { ($0.access, $0.maxDevices) = (.hear, 20) }
-        expectRefusal(.descriptor, ["access": .string("read")], of: "access", saying: "must be one of full, hear")
+        expectRefusal(
+            .descriptor, ["access": .string("write")], of: "access", saying: "must be one of full, read, listed, hear")
+    }
+
+    @Test func narrowedAccess() throws {
+        func list(_ service: String = "180F", _ instance: UInt32 = 0, _ uses: [String] = ["read"]) -> DBusValue {
+            .array(
+                of: "(ssuas)", [.structure([.string(service), .string("2A19"), .uint32(instance), .strings(uses)])])
+        }
+        try expect(["access": .string("read")]) { $0.access = .read }
+        try expect(["access": .string("listed"), "characteristics": list("0x180f", 2, ["listen", "read"])]) {
+            $0.access = .use(.listed(CharacteristicList([CharacteristicAccess("180F/2A19#2:read+listen")!])))
+        }
+        expectRefusal(.descriptor, ["access": .string("listed")], of: "access", saying: "needs characteristics")
+        for access in ["full", "read", "hear"] {
+            expectRefusal(
+                .descriptor, ["access": .string(access), "characteristics": list()], of: "characteristics",
+                saying: "needs access listed")
+        }
+        for (list, reason) in [
+            (list("18"), "not a UUID"), (list("180F", 65_536), "must be 0 to 65535"), (list("180F", 0, []), "has no uses"),
+            (list("180F", 0, ["execute"]), "must be one of read, write, listen"),
+            (.array(of: "(ssuas)", Array(repeating: list().arrayValue![0], count: 65)), "more than 64"),
+            (.strings(["180F"]), "must be of type a(ssuas)"),
+        ] {
+            expectRefusal(
+                .descriptor, ["access": .string("listed"), "characteristics": list], of: "characteristics", saying: reason)
+        }
     }
 
     @Test func networksAreBytesOrText() throws {

@@ -40,7 +40,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         descriptor.nameSubstring = maybe(text())
         descriptor.nameCompareOptions = options()
         descriptor.range = maybe(.immediate) ?? .default
-        descriptor.access = maybe(.hear) ?? .full
+        let entries = ["180F/2A19#2:read+listen", "180A/2A29:write"].map { CharacteristicAccess($0)! }
+        descriptor.access = maybe(.hear) ?? maybe(.read) ?? maybe(.use(.listed(CharacteristicList(entries)))) ?? .full
         descriptor.maxDevices = maybe(.random(in: 1...1024, using: &generator))
         descriptor.ssid = maybe(bytes(0...32))
         descriptor.ssidPrefix = maybe(bytes(0...32))

@@ -133,6 +133,15 @@ import Testing
             case "ao": .objectPaths(["/x"])
             case "as": .strings([Self.words[row.name] ?? "x"])
             case "(sas)": .structure([.string("x"), .strings([])])
+            case "a(ssuas)":
+                .array(
+                    of: "(ssuas)",
+                    [
+                        .structure([
+                            .string("0000180f-0000-1000-8000-00805f9b34fb"), .string("00002a19-0000-1000-8000-00805f9b34fb"),
+                            .uint32(2), .strings(["read"]),
+                        ])
+                    ])
             case "d": .double(7)
             case "ay": .bytes([1])
             case "n": .int16(-7)
@@ -152,7 +161,7 @@ import Testing
     /// Values of the rows that do not take any text.
     private static let words = [
         "State": "authorized", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F", "bluetoothRange": "immediate",
-        "access": "hear",
+        "access": "hear", "Access": "read",
         "wifiAwareServiceRole": "publisher", "bluetoothNameSubstringCompareOptions": "literal", "supportedOptions": "bluetoothHID",
         "setupOptions": "rename", "end": "8h", "endChoices": "none", "renameOptions": "ssid", "options": "filterDiscoveryResults",
         "passphrase": "12345678",

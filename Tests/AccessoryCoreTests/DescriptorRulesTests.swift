@@ -86,6 +86,26 @@ import Testing
         #expect(refusal { ($0.maxDevices, $0.serviceUUID) = (1, BluetoothUUID("180F")) }?.hasPrefix("maxDevices: 1: needs") == true)
     }
 
+    @Test func narrowedAccessHasNoWayAround() {
+        func narrowed(_ change: @escaping (inout DiscoveryDescriptor) -> Void = { _ in }) -> String? {
+            refusal {
+                ($0.access, $0.serviceUUID) = (.read, BluetoothUUID("180F"))
+                change(&$0)
+            }
+        }
+        #expect(narrowed() == nil)
+        #expect(narrowed { $0.range = .immediate } == nil)
+        #expect(narrowed { $0.supportedOptions = .pairingLE } == nil)
+        #expect(narrowed { $0.serviceUUID = nil }?.hasPrefix("access: read: needs bluetoothServiceUUID") == true)
+        for change: (inout DiscoveryDescriptor) -> Void in [
+            { $0.ssid = [65] }, { $0.ssidPrefix = [65] }, { $0.supportedOptions = .hid },
+            { $0.supportedOptions = [.pairingLE, .transportBridging] },
+        ] {
+            #expect(narrowed(change)?.hasPrefix("access: read: cannot be combined with") == true)
+        }
+        #expect(narrowed { $0.maxDevices = 1 }?.hasPrefix("maxDevices: 1: needs access hear") == true)
+    }
+
     @Test func rule4SSIDs() {
         #expect(refusal { ($0.ssid, $0.ssidPrefix) = ([65], [66]) }?.contains("ssidPrefix") == true)
         #expect(refusal { $0.ssid = [] }?.contains("ssid") == true)

@@ -110,7 +110,8 @@ private let rows: [Row] = [
         members: [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
             "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "User": admins, "Revoke": admins,
-            "Excluded": admins, "EndRules": admins, "Ends": admins, "SetEnd": admins, "ListDevices": admins, "Exclude": admins,
+            "Excluded": admins, "Access": admins, "Characteristics": admins, "EndRules": admins, "Ends": admins, "SetEnd": admins,
+            "ListDevices": admins, "Exclude": admins,
             "Include": admins,
         ]),
     Row(

@@ -47,6 +47,10 @@ private struct Stage {
         descriptor.bluetoothRange = .immediate
         descriptor.access = .hear
         descriptor.maxDevices = 20
+        descriptor.characteristics = [
+            .init(service: "180F", characteristic: "2A19", instance: 2, uses: [.read, .listen]),
+            .init(service: "none", characteristic: "2A19", uses: .read),
+        ]
         descriptor.ssid = "Dıce"
         descriptor.ssidPrefix = "D"
         descriptor.supportedOptions = [.bluetoothPairingLE, .bluetoothTransportBridging, .bluetoothHID]
@@ -85,6 +89,14 @@ private struct Stage {
                 "bluetoothNameSubstring": .string("Dice"),
                 "bluetoothNameSubstringCompareOptions": .strings(["caseInsensitive", "anchored", "regularExpression"]),
                 "bluetoothRange": .string("immediate"), "access": .string("hear"), "maxDevices": .uint32(20),
+                "characteristics": .array(
+                    of: "(ssuas)",
+                    [
+                        .structure([
+                            .string("0000180f-0000-1000-8000-00805f9b34fb"), .string("00002a19-0000-1000-8000-00805f9b34fb"),
+                            .uint32(2), .strings(["read", "listen"]),
+                        ])
+                    ]),
                 "ssid": .bytes(Array("Dıce".utf8)), "ssidPrefix": .bytes(Array("D".utf8)),
                 "supportedOptions": .strings(["bluetoothPairingLE", "bluetoothTransportBridging", "bluetoothHID"]),
                 "wifiAwareServiceName": .string("_dice._tcp"), "wifiAwareServiceRole": .string("publisher"),

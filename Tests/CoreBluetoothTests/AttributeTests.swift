@@ -2,6 +2,7 @@
 // Services and values over a link: discovering, reading, writing, notifications, and their end when the link breaks or
 // the grant ends in the middle.
 
+import AccessorySetupKit
 import CoreBluetooth
 import DBusKit
 import Foundation
@@ -62,6 +63,19 @@ import Testing
         try await app.connect(count: 2)
         try await app.discover(count: 2)
         #expect(try app.characteristic("FF3F") === dice)
+    }
+
+    @Test func aGrantThatOnlyReadsTakesNoWrite() async throws {
+        let app = try await App(try World(), access: .read)
+        try await app.connect()
+        try await app.discover()
+        let value = try app.characteristic("FF40")
+        app.peripheral.writeValue(Data([7]), for: value, type: .withResponse)
+        #expect(try await app.events.wait("written") == "written FF40 CBATTError.writeNotPermitted")
+        app.peripheral.readValue(for: value)
+        #expect(try await app.events.wait("value") == "value FF40 01")
+        app.peripheral.setNotifyValue(true, for: try app.characteristic("FF3F"))
+        #expect(try await app.events.wait("notifying") == "notifying FF3F true")
     }
 
     @Test func anotherDatabaseIsTold() async throws {

@@ -225,6 +225,9 @@ import Testing
     @Test(arguments: [
         (bluez("NotPermitted", "Read not permitted"), CBATTError.Code.readNotPermitted, 2),
         (bluez("NotPermitted", "Write not permitted"), .writeNotPermitted, 3),
+        (bluez("NotPermitted", "Read not permitted: the app may not read it"), .readNotPermitted, 2),
+        (bluez("NotPermitted", "Write not permitted: the app may not write it"), .writeNotPermitted, 3),
+        (bluez("NotPermitted", "Notify not permitted: the app may not listen to it"), .writeNotPermitted, 3),
         (bluez("NotPermitted", "Not paired"), .insufficientAuthentication, 5),
         (bluez("InvalidArguments", "Invalid offset"), .invalidOffset, 7),
         (bluez("InvalidArguments", "Invalid Length"), .invalidAttributeValueLength, 13),

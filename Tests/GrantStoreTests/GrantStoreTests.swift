@@ -40,6 +40,22 @@ import Testing
         return terms
     }
 
+    @Test(arguments: [
+        DiscoveryDescriptor.Access.full, .read, .hear,
+        .use(.listed(CharacteristicList([CharacteristicAccess("180F/2A19#2:read+listen")!]))),
+    ])
+    func everyAccessIsThereAgain(_ access: DiscoveryDescriptor.Access) throws {
+        let accessory = try accessory()
+        var terms = try terms()
+        terms.descriptor.access = access
+        let store = try open()
+        let grant = Grant(
+            id: try store.nextGrantID(), app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized, terms: terms,
+            created: 1)
+        try store.commit(StoreChange([.put(accessory), .grant(grant)]))
+        #expect(try store.load().grants.map(\.terms.descriptor.access) == [access])
+    }
+
     private func accessory() throws -> Accessory {
         Accessory(
             id: .random(), displayName: "Würfel 🎲", address: BluetoothAddress("C0:FF:EE:00:00:01", kind: .random),

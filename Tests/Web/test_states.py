@@ -187,6 +187,16 @@ class Runs(States):
         page.press("Close", "dialog")
         page.sees("hears all such devices, and cannot use them")
 
+    def test_narrowed_access(self):
+        page = self.open()
+        app = self.asks(item("Pink Dice", access="read"))
+        page.sheet_says("The app can read and receive data, not write. An accessory may still act when it is read.")
+        self.check("narrowed")
+        page.pick("Dice 4F")
+        app.wait_event("accessoryAdded")
+        page.press("Close", "dialog")
+        page.sees("can read and receive data, not write, until you revoke access")
+
     def test_several_in_one_picker(self):
         page = self.open()
         app = self.asks(item("Pink Dice", setupOptions=["pickSeveral"]))

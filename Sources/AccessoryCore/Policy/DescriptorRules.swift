@@ -127,15 +127,21 @@ public enum DescriptorRules {
         }
     }
 
-    /// Checks the keys of a kind.
+    /// Checks the keys of a kind, and those of an accessory with narrowed access: none may open a way around it.
     private static func checkAccess(_ descriptor: DiscoveryDescriptor) throws(SetupError) {
-        guard descriptor.isKind else {
-            if let count = descriptor.maxDevices { throw .invalid("maxDevices", count, "needs access hear") }
-            return
-        }
-        func refuse(_ why: String) -> SetupError { .invalid("access", descriptor.access.rawValue, why) }
+        if !descriptor.isKind, let count = descriptor.maxDevices { throw .invalid("maxDevices", count, "needs access hear") }
+        guard descriptor.access != .full else { return }
+        func refuse(_ why: String) -> SetupError { .invalid("access", descriptor.access.word.rawValue, why) }
         guard descriptor.wantsBluetooth else { throw refuse("needs bluetoothServiceUUID or bluetoothCompanyIdentifier") }
         guard !descriptor.wantsWiFi else { throw refuse("cannot be combined with ssid or ssidPrefix") }
+        guard descriptor.isKind else {
+            // Input devices, and classic profiles, are used past the view.
+            for (word, option) in SupportOptions.names
+            where option != .pairingLE && descriptor.supportedOptions.contains(option) {
+                throw refuse("cannot be combined with \(word) in supportedOptions")
+            }
+            return
+        }
         guard descriptor.supportedOptions.isEmpty else { throw refuse("cannot be combined with supportedOptions") }
         guard descriptor.range == .default else { throw refuse("cannot be combined with bluetoothRange immediate") }
         if let count = descriptor.maxDevices, case let limits = Limits.heardDevices, !limits.contains(count) {

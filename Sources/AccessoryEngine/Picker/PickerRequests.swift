@@ -13,8 +13,11 @@ struct PickerRequests {
     /// - Throws: `InvalidRequest` as for its descriptor, and for a kind that is to be migrated or confirmed.
     func check(_ item: DisplayItem, _ session: Session, at context: String) throws(SetupError) {
         try check(item.descriptor, session, at: "\(context).descriptor")
+        let (key, value) = ("\(context).descriptor.access", item.descriptor.access.word.rawValue)
+        if item.descriptor.access != .full, item.migration?.hotspotSSID != nil {
+            throw .invalid(key, value, "cannot be combined with hotspotSSID")
+        }
         guard item.descriptor.isKind else { return }
-        let (key, value) = ("\(context).descriptor.access", item.descriptor.access.rawValue)
         if item.migration != nil { throw .invalid(key, value, "a migration is of one accessory") }
         if item.setupOptions.contains(.confirmAuthorization) {
             throw .invalid(key, value, "cannot be combined with confirmAuthorization")
@@ -204,10 +207,11 @@ struct PickerRequests {
         var name = accessory?.displayName ?? item.name
         // The person has nothing else to decide by.
         if let bond, evidence == .missing { name += " (“\(bond.name)”, \(bond.address))" }
-        let offer = Offer(
+        var offer = Offer(
             id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
             name: name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: accessory?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
+        if item.descriptor.access != .full { offer.access = item.descriptor.limit }
         return PickerRun.MigrationTarget(
             offer, item, AccessoryCandidate(advertisement: bond?.advertisement, network: network), evidence)
     }

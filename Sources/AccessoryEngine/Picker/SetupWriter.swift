@@ -35,7 +35,10 @@ struct SetupWriter {
             let finished = bonds.pairing.map { [$0] } ?? []
             var line: AuditWriter.Line?
             if case .authorization = run.request {
-                line = AuditWriter.Line(.updated, app: app, accessory: accessory, why: "another descriptor")
+                let before = registry.ledger.grant(of: accessory, to: app)?.terms.access
+                let access = run.item(of: offer).descriptor.limit
+                let change = access == before ? "" : ", access \(access)"
+                line = AuditWriter.Line(.updated, app: app, accessory: accessory, why: "another descriptor" + change)
             }
             let reason = claim.map { "\($0)" } ?? "picked"
             try registry.change(steps, claim: claim, finishing: finished, line: line, reason: reason, by: requester) {

@@ -8,10 +8,13 @@ internal import DBusKit
 
 extension BlueZProxy {
     func answerDeviceProperty(_ call: Message, _ device: ObjectPath) {
-        guard let (interface, property) = question(in: call) else { return }
+        guard let path = call.path, let (interface, property) = question(in: call) else { return }
         guard Scope.shown.contains(interface) else { return refuse(call, .unknownInterface(interface)) }
         if call.member == "Get" {
-            if Clearance.isValue(property, of: interface) { return readValue(call, device) }
+            if Clearance.isValue(property, of: interface) { return readValue(call, interface, device) }
+            guard clearance.allows(property ?? "", of: interface, at: path, device, isSignal: false) else {
+                return refuse(call, .notPermitted("the app may not read \(property ?? ""): its grant does not list 180F/2A19:read"))
+            }
             guard interface == Device1.interface else { return pass(call, about: device) }
             let link = clearance.link(of: device)
             switch property {
@@ -22,7 +25,7 @@ extension BlueZProxy {
         }
         pass(call, about: device) { [clearance] answer throws(BusError) in
             guard let properties = try answer.arguments().first?.vardictValue else { return answer }
-            return try call.reply([.vardict(clearance.properties(properties, of: interface, device))])
+            return try call.reply([.vardict(clearance.properties(properties, of: interface, at: path, device))])
         }
     }
 
@@ -54,11 +57,13 @@ extension BlueZProxy {
 
     /// Passes on a call for an attribute's value: without the link there is none, as there is none at bluetoothd before
     /// it was read.
-    private func readValue(_ call: Message, _ device: ObjectPath) {
+    private func readValue(_ call: Message, _ interface: String, _ device: ObjectPath) {
+        guard let use = call.path.flatMap({ AttributeUse.ofValue($0, interface, device) }) else { return }
+        if let why = clearance.narrowing(of: use) { return refuse(call, narrowed: why, device) }
         let isAbsent = BusError.invalidArguments("No such property 'Value'")
-        guard clearance.allows(.value(device)) else { return refuse(call, isAbsent) }
-        pass(call, about: device, as: .value(device)) { [clearance] answer throws(BusError) in
-            guard clearance.allows(.value(device)) else { throw isAbsent }
+        guard clearance.allows(.use(use)) else { return refuse(call, isAbsent) }
+        pass(call, about: device, as: .use(use)) { [clearance] answer throws(BusError) in
+            guard clearance.allows(.use(use)) else { throw isAbsent }
             return answer
         }
     }

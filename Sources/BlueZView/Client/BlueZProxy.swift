@@ -107,6 +107,7 @@ final class BlueZProxy {
     }
 
     private func dispatch(_ call: Message) {
+        shown.catchUp()
         guard feed.alias != nil else {
             return connection.fail(
                 call, .standard("ServiceUnknown", "The name org.bluez was not provided by any .service files"), from: Bus.name)
@@ -114,6 +115,7 @@ final class BlueZProxy {
         if engagement == .awaitingService || !identity.isAccepted { updateScope() }
         if let refusal = identity.refusal { return connection.fail(call, .accessDenied("\(refusal)"), from: service) }
         guard let (path, member, verdict) = verdict(on: call) else { return }
+        if let (why, device) = narrowing(of: call, path, member, verdict) { return refuse(call, narrowed: why, device) }
         switch verdict {
         case .refused(let error): refuse(call, error)
         case .managedObjects: answerManagedObjects(call)
@@ -153,6 +155,21 @@ final class BlueZProxy {
                 "error": "\(error.name)",
             ])
         connection.fail(call, error, from: service)
+    }
+
+    /// Why a grant that does not open everything does not permit a call, which would be permitted otherwise.
+    private func narrowing(
+        of call: Message, _ path: ObjectPath, _ member: String, _ verdict: Scope.Verdict
+    ) -> (why: BusError, device: ObjectPath)? {
+        if case .refused = verdict { return nil }
+        guard !scope.limits.isEmpty, let device = scope.device(of: path) else { return nil }
+        return clearance.refusal(ofCall: path, call.interface, member, device).map { ($0, device) }
+    }
+
+    /// Refuses a call that the grant does not permit, and records that.
+    func refuse(_ call: Message, narrowed why: BusError, _ device: ObjectPath) {
+        if let accessory = scope.devices[device] { identity.recordRefusal(of: accessory, why: why.message) }
+        refuse(call, why)
     }
 
     private func recordUse(of device: ObjectPath, as use: String) {
@@ -200,7 +217,10 @@ final class BlueZProxy {
             let mayStart = { [clearance] in need.flatMap { clearance.refusal(of: $0) } }
             try upstream.forward(other ?? call, about: device, in: lane, mayStart: mayStart) { [weak self] outcome in
                 // Signals before the answer come first, also for a client that listens on a connection of its own.
-                if let self { self.observer?.catchUpOthers(of: self.connection.name) }
+                if let self {
+                    self.observer?.catchUpOthers(of: self.connection.name)
+                    self.shown.catchUp()
+                }
                 if case .reply(let answer) = outcome { onReply(answer) } else { self?.answerFailure(call, outcome) }
             }
         } catch {
@@ -221,11 +241,13 @@ final class BlueZProxy {
     }
 
     private func passToAttribute(_ call: Message, _ path: ObjectPath, _ member: String, _ device: ObjectPath) {
-        if let why = clearance.refusal(of: .value(device)) { return refuse(call, why) }
+        var need = Matter.link(device)
+        if case .use(let use) = CallNeed(path, call.interface, member, device) { need = .use(use) }
+        if let why = clearance.refusal(of: need) { return refuse(call, why) }
         recordUse(of: device, as: member)
         // The app receives the answer to a write although it has released the link meanwhile.
-        let matter: Matter = GATTSessions.reveals(member) ? .value(device) : .device(device)
-        pass(call, about: device, as: matter, in: .link(device), needing: .value(device)) { [weak self] answer throws(BusError) in
+        let matter: Matter = GATTSessions.reveals(member) ? need : .device(device)
+        pass(call, about: device, as: matter, in: .link(device), needing: need) { [weak self] answer throws(BusError) in
             guard let self else { return answer }
             if let why = self.clearance.refusal(of: matter) {
                 if member == "StartNotify" { self.upstream.stopNotifying(path) }
@@ -450,6 +472,9 @@ final class BlueZProxy {
             Scope(adapter: environment.authority.adapter, granted: identity.grantedDevices, heard: identity.heardDevices))
         guard isEngaged else { return }
         for device in change.removed { cutOff(device) }
+        if !scope.limits.isEmpty {
+            for characteristic in sessions.endForbidden() { upstream.stopNotifying(characteristic) }
+        }
         if scope.isEmpty, hadDevices { closeUpstream() }
         openUpstream()
         announce(change.added)

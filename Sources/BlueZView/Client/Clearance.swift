@@ -3,6 +3,7 @@
 // for: answers, properties in them, signals, descriptors, and the packets of relayed descriptors. Each has the matter
 // that it is about. (Docs/Decisions/0031)
 
+internal import AccessoryModel
 internal import BlueZInterfaces
 internal import DBusKit
 
@@ -14,20 +15,25 @@ enum Matter: Hashable, Sendable {
     case app
     /// A device, or an attribute's properties.
     case device(ObjectPath)
-    /// The value of a device's attribute, and descriptors that carry it: for an app that holds the link.
-    case value(ObjectPath)
+    /// A device's attribute, without a value that the grant may not open: for an app that holds the link.
+    case link(ObjectPath)
+    /// The value of a device's attribute, and descriptors that carry it: for an app that holds the link, and may use
+    /// the attribute like this.
+    case use(AttributeUse)
 }
 
 /// Decides on outgoing messages to one client.
 final class Clearance {
     private let identity: ClientIdentity
     private let links: LinkCoordinator
+    let feed: RadioFeed
     /// The client's part of org.bluez.
     var scope = Scope()
 
-    init(_ identity: ClientIdentity, _ links: LinkCoordinator) {
+    init(_ identity: ClientIdentity, _ links: LinkCoordinator, _ feed: RadioFeed) {
         self.identity = identity
         self.links = links
+        self.feed = feed
     }
 
     /// Why something may not leave; nil when it may.
@@ -37,17 +43,24 @@ final class Clearance {
         switch matter {
         case .bus, .app: return nil
         case .device(let device): return scope.contains(device) ? nil : .unknownObject(device)
-        case .value(let device):
+        case .link(let device):
             guard scope.devices[device] != nil else { return .unknownObject(device) }
             return link(of: device).isConnected ? nil : .notConnected
+        case .use(let use): return refusal(of: .link(use.device)) ?? narrowing(of: use)
         }
     }
 
     /// Whether something may leave.
     func allows(_ matter: Matter) -> Bool { refusal(of: matter) == nil }
 
-    /// Whether the client's writes to a descriptor of a device are passed on.
-    func accepts(packetsFor device: ObjectPath) -> Bool { identity.isAccepted && link(of: device).isConnected }
+    /// Whether the client's writes to a descriptor are passed on, which was given for a use.
+    func accepts(packetsFor use: AttributeUse) -> Bool {
+        guard identity.isAccepted, link(of: use.device).isConnected else { return false }
+        return limit(of: use.device) == nil || use.uses.contains(.write) && narrowing(of: use) == nil
+    }
+
+    /// The limit of the app's use of a device; nil where everything is open.
+    func limit(of device: ObjectPath) -> AccessLimit? { scope.limits[device] }
 
     /// A link as the client's app sees it.
     func link(of device: ObjectPath) -> LinkShares.State { links.state(of: device, seenBy: identity.app) }
@@ -64,15 +77,25 @@ final class Clearance {
     }
 
     /// The properties of a device's object that may leave now, with the app's view of the link.
-    func properties(_ properties: [String: DBusValue], of interface: String, _ device: ObjectPath) -> [String: DBusValue] {
-        var shown = properties
+    func properties(
+        _ properties: [String: DBusValue], of interface: String, at path: ObjectPath, _ device: ObjectPath
+    ) -> [String: DBusValue] {
+        var shown = permitted(properties, of: interface, at: path, device)
         if interface == Device1.interface {
             let link = link(of: device)
             if shown["Connected"] != nil { shown["Connected"] = .boolean(link.isConnected) }
             if shown["ServicesResolved"] != nil { shown["ServicesResolved"] = .boolean(link.areServicesResolved) }
-        } else if Self.attributes.contains(interface), !allows(.value(device)) {
+        } else if Self.attributes.contains(interface), !allows(.link(device)) {
             shown[Self.value] = nil
         }
         return shown
+    }
+
+    /// The properties without those that the grant does not open.
+    func permitted(
+        _ properties: [String: DBusValue], of interface: String, at path: ObjectPath, _ device: ObjectPath, isSignal: Bool = false
+    ) -> [String: DBusValue] {
+        guard limit(of: device) != nil else { return properties }
+        return properties.filter { allows($0.key, of: interface, at: path, device, isSignal: isSignal) }
     }
 }

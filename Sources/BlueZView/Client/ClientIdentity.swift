@@ -73,6 +73,11 @@ final class ClientIdentity {
     /// The devices that its app hears; nil for an app without a grant for a kind.
     var heardDevices: Set<ObjectPath>? { app.flatMap { authority.heard(by: $0) } }
 
+    /// A use was refused that the grant does not open.
+    func recordRefusal(of accessory: AccessoryID, why: String) {
+        if let app { authority.refused(accessory, to: app, pinned, why: why) }
+    }
+
     /// The app uses an accessory: the first time is noted.
     func recordUse(of accessory: AccessoryID, as use: String) {
         guard let app, used.insert(accessory).inserted else { return }

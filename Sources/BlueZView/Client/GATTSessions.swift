@@ -2,20 +2,22 @@
 // A client's sessions on characteristics, which must end with the link or the grant: notifications, and the
 // descriptors of AcquireWrite and AcquireNotify. (BlueZ, org.bluez.GattCharacteristic(5))
 
+internal import AccessoryModel
 internal import BlueZInterfaces
 internal import DBusKit
 
 /// A client's notifications and descriptors.
 final class GATTSessions {
     private struct Acquisition {
-        let characteristic: ObjectPath
+        let use: AttributeUse
         let relay: DescriptorRelay
     }
 
     private let loop: MainLoop
     private let clearance: Clearance
     private let share: Share
-    private var notifying: Set<ObjectPath> = []
+    /// By the characteristic.
+    private var notifying: [ObjectPath: AttributeUse] = [:]
     private var acquisitions: [Acquisition] = []
 
     init(_ share: Share, _ clearance: Clearance, loop: MainLoop) {
@@ -36,19 +38,21 @@ final class GATTSessions {
     func answered(
         _ reply: Message, to call: Message, _ characteristic: ObjectPath, _ member: String, _ device: ObjectPath
     ) throws(BusError) -> Message {
+        func use(_ uses: CharacteristicUses) -> AttributeUse {
+            AttributeUse(device: device, characteristic: characteristic, uses: uses)
+        }
         switch member {
-        case "StartNotify": notifying.insert(characteristic)
-        case "StopNotify": notifying.remove(characteristic)
-        case "AcquireWrite", "AcquireNotify": return try relay(reply, to: call, characteristic, device)
+        case "StartNotify": notifying[characteristic] = use(.listen)
+        case "StopNotify": notifying[characteristic] = nil
+        case "AcquireWrite": return try relay(reply, to: call, use(.write))
+        case "AcquireNotify": return try relay(reply, to: call, use(.listen))
         default: break
         }
         return reply
     }
 
     /// Keeps the descriptor, and makes another for the app.
-    private func relay(
-        _ reply: Message, to call: Message, _ characteristic: ObjectPath, _ device: ObjectPath
-    ) throws(BusError) -> Message {
+    private func relay(_ reply: Message, to call: Message, _ use: AttributeUse) throws(BusError) -> Message {
         guard let arguments = try? reply.arguments(), arguments.count == 2, let descriptor = arguments[0].fileDescriptorValue,
             let mtu = arguments[1].integerValue.flatMap({ UInt16(exactly: $0) })
         else { throw .failed("org.bluez did not answer with a descriptor") }
@@ -57,16 +61,16 @@ final class GATTSessions {
             share.release(.descriptors)
             throw .bluez(.notSupported, "descriptors of this kind cannot be relayed")
         }
-        keep(relay, of: characteristic, device)
+        keep(relay, for: use)
         return try call.reply([.fileDescriptor(outer), .uint16(mtu)])
     }
 
-    private func keep(_ relay: DescriptorRelay, of characteristic: ObjectPath, _ device: ObjectPath) {
+    private func keep(_ relay: DescriptorRelay, for use: AttributeUse) {
         relay.mayPass = { [clearance] side in
-            side == .service ? clearance.allows(.value(device)) : clearance.accepts(packetsFor: device)
+            side == .service ? clearance.allows(.use(use)) : clearance.accepts(packetsFor: use)
         }
         relay.whenClosed { [weak self, weak relay] in self?.drop { $0.relay === relay } }
-        acquisitions.append(Acquisition(characteristic: characteristic, relay: relay))
+        acquisitions.append(Acquisition(use: use, relay: relay))
     }
 
     private func drop(_ isMeant: (Acquisition) -> Bool) {
@@ -80,22 +84,27 @@ final class GATTSessions {
         let left = acquisitions.compactMap { acquisition -> LeftState? in
             guard let (service, app) = acquisition.relay.leave() else { return nil }
             return [
-                "Characteristic": .objectPath(acquisition.characteristic), "Service": baggage.pack(service),
-                "App": baggage.pack(app),
+                "Characteristic": .objectPath(acquisition.use.characteristic), "Service": baggage.pack(service),
+                "App": baggage.pack(app), "Uses": .strings(acquisition.use.uses.words),
             ]
         }
-        return ["Notifying": .objectPaths(notifying.sorted()), "Acquired": .states(left)]
+        return ["Notifying": .objectPaths(notifying.keys.sorted()), "Acquired": .states(left)]
     }
 
     func resume(_ state: LeftState, _ baggage: Baggage) {
-        notifying = Set(state.paths("Notifying"))
+        for characteristic in state.paths("Notifying") {
+            guard let device = clearance.scope.device(of: characteristic) else { continue }
+            notifying[characteristic] = AttributeUse(device: device, characteristic: characteristic, uses: .listen)
+        }
         for left in state.states("Acquired") {
             guard let characteristic = left.path("Characteristic"), let device = clearance.scope.device(of: characteristic)
             else { continue }
             let (service, app) = (baggage.unpack(left["Service"]), baggage.unpack(left["App"]))
+            let isForWriting = left["Uses"]?.stringsValue == CharacteristicUses.write.words
+            let use = AttributeUse(device: device, characteristic: characteristic, uses: isForWriting ? .write : .listen)
             if let service, let app {
                 share.resume(.descriptors, 1)
-                keep(DescriptorRelay(resuming: service, app, loop: loop), of: characteristic, device)
+                keep(DescriptorRelay(resuming: service, app, loop: loop), for: use)
             } else {
                 // One side has closed: the other sees that.
                 for socket in [service, app] { socket?.endConnection() }
@@ -107,16 +116,25 @@ final class GATTSessions {
     ///
     /// - Returns: the characteristics whose notifications the radio service is to stop.
     func endAll(of device: ObjectPath) -> [ObjectPath] {
-        for acquisition in acquisitions where acquisition.characteristic.isBelow(device) { acquisition.relay.close() }
-        drop { $0.characteristic.isBelow(device) }
-        let stopped = notifying.filter { $0.isBelow(device) }
-        notifying.subtract(stopped)
+        end { $0.device == device }
+    }
+
+    /// Ends the sessions that the grants do not permit any more.
+    ///
+    /// - Returns: the characteristics whose notifications the radio service is to stop.
+    func endForbidden() -> [ObjectPath] { end { clearance.narrowing(of: $0) != nil } }
+
+    private func end(where isMeant: (AttributeUse) -> Bool) -> [ObjectPath] {
+        for acquisition in acquisitions where isMeant(acquisition.use) { acquisition.relay.close() }
+        drop { isMeant($0.use) }
+        let stopped = notifying.filter { isMeant($0.value) }.keys
+        for characteristic in stopped { notifying[characteristic] = nil }
         return stopped.sorted()
     }
 
     /// The radio service has dropped the notifications, with the connection they were counted for.
     func clearNotifications() {
-        notifying = []
+        notifying = [:]
     }
 
     /// Passes on packets that the radio service has sent so far.

@@ -203,7 +203,7 @@ final class ShownObjects {
         guard let device = scope.device(of: path) else { return [:] }
         var shown: [String: DBusValue] = [:]
         for (name, value) in interfaces where Scope.shown.contains(name) {
-            shown[name] = value.vardictValue.map { .vardict(clearance.properties($0, of: name, device)) } ?? value
+            shown[name] = value.vardictValue.map { .vardict(clearance.properties($0, of: name, at: path, device)) } ?? value
         }
         return shown
     }
@@ -298,11 +298,16 @@ final class ShownObjects {
         signalProperties(device, Device1.interface, ["ServicesResolved": .boolean(false)])
     }
 
+    /// A list is held against the characteristics that there are now: signals about them come on another connection.
+    func catchUp() { if scope.hasLists { feed.catchUp() } }
+
     /// Passes on changed properties of a device or of its attributes. Values of attributes are for an app that
     /// holds the link.
     func signalChanged(_ message: Message, of device: ObjectPath) {
+        catchUp()
+        let isNarrowed = clearance.limit(of: device) != nil
         // Nearly all are values.
-        if message.hasFirstText(GattCharacteristic1.interface) { return passValue(message, of: device) }
+        if !isNarrowed, message.hasFirstText(GattCharacteristic1.interface) { return passValue(message, of: device) }
         guard let interface = message.firstText, Scope.shown.contains(interface) else { return }
         if interface == Device1.interface {
             guard let (_, changes, gone) = message.changedProperties else { return }
@@ -312,7 +317,11 @@ final class ShownObjects {
                 device, interface, changes.filter { !ofTheLink.contains($0.key) }, gone: gone.filter { !ofTheLink.contains($0) },
                 about: .device(device))
         }
-        passValue(message, of: device)
+        guard isNarrowed else { return passValue(message, of: device) }
+        guard let path = message.path, let (_, changes, gone) = message.changedProperties else { return }
+        signalProperties(
+            path, interface, clearance.permitted(changes, of: interface, at: path, device, isSignal: true), gone: gone,
+            about: .link(device))
     }
 
     /// Passes on why a link ends, to a client that has not heard of its end. (The app may have given its share back.)
@@ -321,7 +330,7 @@ final class ShownObjects {
         pass(message, about: .device(device))
     }
 
-    private func passValue(_ message: Message, of device: ObjectPath) { pass(message, about: .value(device)) }
+    private func passValue(_ message: Message, of device: ObjectPath) { pass(message, about: .link(device)) }
 
     private func pass(_ signal: Message, about matter: Matter) {
         connection.pass(signal: signal, from: [BlueZ.service, service], as: service, about: matter)

@@ -43,7 +43,7 @@ final class ViewClient {
         self.environment = environment
         self.observer = observer
         identity = ClientIdentity(pinned, of: peer.uniqueName, on: peer.loop, environment.authority, environment.log)
-        let clearance = Clearance(identity, environment.links)
+        let clearance = Clearance(identity, environment.links, environment.feed)
         connection = ClientConnection(peer, environment.limits, share, clearance, environment.log, observer: observer)
         let bluez = BlueZProxy(environment, connection, identity, clearance, share, observer: observer)
         self.bluez = bluez

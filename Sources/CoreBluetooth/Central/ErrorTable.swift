@@ -30,7 +30,16 @@ enum ErrorTable {
         .notSupported: 0x06, .notAuthorized: 0x08, .invalidOffset: 0x07, .invalidValueLength: 0x0D, .improperlyConfigured: 0xFD,
     ]
 
+    /// The same for a grant that does not open everything, where the view says more. Subscribing is a write of the
+    /// characteristic's descriptor.
+    private static let narrowings: [(text: String, code: Int)] = [
+        ("Read not permitted: ", 0x02), ("Write not permitted: ", 0x03), ("Notify not permitted: ", 0x03),
+    ]
+
     private static func attributeCode(_ error: BusError) -> Int? {
+        if error.bluez == .notPermitted, let narrowing = narrowings.first(where: { error.message.hasPrefix($0.text) }) {
+            return narrowing.code
+        }
         if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? error.bluez.flatMap({ attributeErrors[$0] })
         {
             return code

@@ -133,6 +133,7 @@ struct Show: ParsableCommand {
                     "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))"
                         + (grant.end.isEmpty ? "" : "  ends \(grant.end)")
                 )
+                if let access = grant.narrowing { StandardOutput.line("  access \(StandardOutput.printable(access))") }
             }
         }
     }
@@ -148,10 +149,10 @@ struct Grants: ParsableCommand {
             let inventory = try Inventory(options)
             if output.json { return Output.json(.array(inventory.grants.map { $0.json(inventory) })) }
             let table = try Table(
-                ["GRANT", "APP", "ACCESSORY", "STATE", "CREATED", "ENDS"],
+                ["GRANT", "APP", "ACCESSORY", "STATE", "ACCESS", "CREATED", "ENDS"],
                 inventory.grants.map {
                     [
-                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState,
+                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState, $0.access.rawValue,
                         Output.time($0.created), $0.end,
                     ]
                 }, output)
@@ -378,6 +379,7 @@ extension Inventory.Grant {
             "name": JSON(inventory.name(of: self.accessory)), "state": JSON(self.state.rawValue),
             "enabled": JSON(self.isEnabled), "created": JSON(self.created), "lastUsed": JSON(self.lastUsed),
             "ends": JSON(self.ends), "endRules": JSON(self.endRules),
+            "access": JSON(self.access.rawValue), "characteristics": JSON(self.characteristics),
         ]
     }
 }
@@ -390,6 +392,7 @@ extension DBusValue {
         case .boolean(let value): .boolean(value)
         case .bytes(let bytes): .text(Hex.text(bytes))
         case .array(_, let values): .array(values.map(\.json))
+        case .structure(let fields): .array(fields.map(\.json))
         case .objectPath(let path): .text(path.rawValue)
         default: integerValue.map { .integer($0) } ?? doubleValue.map { .number($0) } ?? .text("\(self)")
         }

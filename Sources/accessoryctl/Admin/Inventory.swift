@@ -34,6 +34,15 @@ struct Inventory {
         }
         /// For people: `disabled`, or how far the set-up has come.
         var shownState: String { properties.isEnabled ? properties.state.rawValue : "disabled" }
+        /// For people: the use that it opens, with the list; nil for full access.
+        var narrowing: String? {
+            switch properties.access {
+            case .full: nil
+            case .listed: "listed: " + properties.characteristics.joined(separator: ", ")
+            case .read: "read: the app can read and receive data, not write; the accessory may act when it is read"
+            case .hear: "hear"
+            }
+        }
 
         subscript<Value>(dynamicMember path: KeyPath<GrantProperties, Value>) -> Value { properties[keyPath: path] }
     }

@@ -126,6 +126,7 @@ struct Policy: ParsableCommand {
                 "\($0.id), \($0.isEnabled ? $0.state.rawValue : "switched off"), last used \(Output.time($0.lastUsed))"
             }
             line("grant       \(state ?? "none")")
+            if let grant { line("access      \(grant.narrowing ?? "full")") }
             if let end = grant?.end, !end.isEmpty { line("ends        \(end)") }
             for rule in access.limits { line("limit       rule \(rule.name) in \(rule.source): \(rule.limits ?? "")") }
             for rule in access.approvals {

@@ -16,7 +16,8 @@ struct Ask: ParsableCommand {
         discussion: """
             For scripts and services: as ExecStartPre= in a unit, it asks on behalf of the unit's app. An item is \
             KEY=VALUE[,KEY=VALUE]…, with the keys of the session API: name, productImage (a file), setupOptions=rename, and \
-            those of a descriptor. Lists are WORD+WORD, data is hexadecimal.
+            those of a descriptor. Lists are WORD+WORD, data is hexadecimal, and characteristics are \
+            180F/2A19:read+listen;180A/2A29#1:read with access=listed.
 
             Without --another, the picker is shown only if the app has no accessory that matches an item.
 
@@ -107,11 +108,13 @@ private final class AppSession {
         }
     }
 
-    /// The part of a descriptor that identifies accessories. Options of the pairing may come from another app.
+    /// The part of a descriptor that identifies accessories. Options of the pairing may come from another app, and the
+    /// access is up to the grant that the app has.
     private static func search(_ descriptor: DiscoveryDescriptor) -> DiscoveryDescriptor {
         var search = descriptor
         search.supportedOptions = []
         search.range = .default
+        if !search.isKind { search.access = .full }
         return search
     }
 

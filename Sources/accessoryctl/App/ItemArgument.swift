@@ -74,6 +74,19 @@ struct ItemArgument {
     private static func value(_ text: String, _ row: WireRow) throws(Problem) -> DBusValue {
         let key = row.name
         switch row.shape {
+        // `SERVICE/CHARACTERISTIC[#INSTANCE]:USE[+USE]…;…`.
+        case .texts where key == "characteristics":
+            var keys = DescriptorKeys()
+            for entry in text.split(separator: ";", omittingEmptySubsequences: false) {
+                guard let access = CharacteristicAccess(String(entry)) else {
+                    throw Problem(
+                        description:
+                            "\(key): \(entry): must be SERVICE/CHARACTERISTIC[#INSTANCE]:USE[+USE]…, with the uses read, write and listen"
+                    )
+                }
+                keys.characteristics.append(access)
+            }
+            return keys.wire.vardictValue?[key] ?? .strings([])
         // `WORD+WORD`.
         case .texts: return .strings(text.split(separator: "+", omittingEmptySubsequences: false).map(String.init))
         case .number:

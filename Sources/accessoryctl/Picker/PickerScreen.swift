@@ -47,6 +47,8 @@ struct PickerScreen {
         let keys = text(Self.keys(state, hasChoice: hasChoice))
         var above = [text(Texts.title(state), indented: false), text(Texts.stage(state))]
         if let besides = Texts.besides(state) { above.append(Array(text(besides).prefix(3))) }
+        let marked = state.offers.first { $0.id == selected } ?? state.offers.first
+        if let access = marked.flatMap(Texts.access) { above.append(Array(text(access).prefix(6))) }
         var below = refusal.map { [text(StandardOutput.printable($0))] } ?? []
         if !answer.isEmpty { below.insert(answer, at: 0) }
 

@@ -38,8 +38,10 @@ enum Texts {
         switch detail {
         case .all:
             let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
-            return text + "  " + state
-        case .short: return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new")
+            return text + "  " + state + (access(offer).map { "; \($0)" } ?? "")
+        case .short:
+            let access = offer.access.map { $0 == .read ? ", read only" : $0 == .full ? ", full access" : ", limited" } ?? ""
+            return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new") + access
         case .least: return text
         }
     }
@@ -67,6 +69,17 @@ enum Texts {
                     : rule.dropFirst(2).hasPrefix(":") ? "ends at \(rule)" : "ends after \(rule)"
         }
         return words.isEmpty ? "" : "  " + words.joined(separator: ", ")
+    }
+
+    /// The use that the app gets, where it is not everything. The effects of a read are the accessory's secret.
+    static func access(_ offer: PickerOffer) -> String? {
+        switch offer.access {
+        case .read: "the app can read and receive data, not write (an accessory may act when it is read)"
+        case .listed:
+            "the app can use only: " + offer.characteristics.map { StandardOutput.printable($0) }.joined(separator: ", ")
+        case .full: "the app gets full access: it can read, write and receive data"
+        default: nil
+        }
     }
 
     /// A network: its name if it is not shown already, its protection and its band.

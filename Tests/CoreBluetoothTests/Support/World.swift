@@ -97,8 +97,10 @@ final class World {
     ///
     /// - Returns: its identifier.
     @discardableResult
-    func grant(_ name: String = "Pink", _ service: String = Gadget.service) async throws -> UUID {
-        let accessory = try await addedEvent(name, service).accessory
+    func grant(
+        _ name: String = "Pink", _ service: String = Gadget.service, access: ASDiscoveryDescriptor.Access = .full
+    ) async throws -> UUID {
+        let accessory = try await addedEvent(name, service, access: access).accessory
         guard let identifier = accessory?.bluetoothIdentifier else {
             throw Overdue(description: "\(name) is not there after the picker")
         }
@@ -190,10 +192,12 @@ struct App {
     var events: Mailbox { recorder.events }
 
     /// An app that is granted the pink accessory, powered on.
-    init(_ world: World, recorder: Recorder = Recorder()) async throws {
+    init(
+        _ world: World, recorder: Recorder = Recorder(), access: ASDiscoveryDescriptor.Access = .full
+    ) async throws {
         self.world = world
         self.recorder = recorder
-        identifier = try await world.grant()
+        identifier = try await world.grant(access: access)
         manager = world.manager(recorder)
         try await recorder.events.wait("state poweredOn")
         guard let peripheral = manager.retrievePeripherals(withIdentifiers: [identifier]).first else {
@@ -208,11 +212,14 @@ struct App {
         try await events.wait("connected", count: count)
     }
 
-    /// Discovers everything of the first service.
+    /// Discovers everything of the gadget's service, which another database has in another place.
     func discover(count: Int = 1) async throws {
         peripheral.discoverServices(nil)
         try await events.wait("services", count: count)
-        guard let service = peripheral.services?.first else { throw Overdue(description: "no service") }
+        let services = peripheral.services ?? []
+        guard let service = services.first(where: { $0.uuid.uuidString == Gadget.service }) ?? services.first else {
+            throw Overdue(description: "no service")
+        }
         peripheral.discoverCharacteristics(nil, for: service)
         try await events.wait("characteristics", count: count)
     }

@@ -81,6 +81,7 @@ private final class Authority: ViewAuthority, ViewService {
     func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool { true }
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {}
     func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { nil }
+    func refused(_ accessory: AccessoryID, to app: AppID, _ caller: PinnedCaller, why: String) {}
     func refused(_ caller: PinnedCaller?, why: String) {}
     func adopt(_ peer: Connection, _ caller: PinnedCaller) {}
     func receive(_ message: Message, from peer: Connection) {

@@ -424,3 +424,84 @@ def shouts_what_no_accessory_should(lab):
     journey.cancel()
     journey.client.event("pickerDidDismiss")
     journey.expect_sound()
+
+
+# The app: it has less than full access, and tries everything
+
+NARROWED = {"accessories": [{
+    "id": "die", "address": DIE, "adverts": [{"serviceUUIDs": [PINK_SERVICE], "scanResponse": {"name": "Die"}}],
+    "gatt": [{"uuid": PINK_SERVICE, "characteristics": [
+        {"uuid": "FF3F", "flags": ["read", "write", "write-without-response", "notify"], "value": value,
+         "descriptors": [{"uuid": "2901", "value": "41"}], "notify": {"interval": 0.3, "values": [value + "01", value + "02"]}}
+        for value in ("A1", "A2")]}],
+}]}
+
+
+def characteristics(listener):
+    """The app's objects of both characteristics, in the order of handles."""
+    root = dbus.Interface(listener.bus.get_object("org.bluez", "/", introspect=False), "org.freedesktop.DBus.ObjectManager")
+
+    def look():
+        paths = sorted(path for path, each in root.GetManagedObjects().items()
+                       if each.get("org.bluez.GattCharacteristic1", {}).get("UUID") == ROLLS)
+        return paths if len(paths) == 2 else None
+
+    paths = listener.lab.wait_until(look, 60, "both characteristics")
+    return [dbus.Interface(listener.bus.get_object("org.bluez", path, introspect=False), "org.bluez.GattCharacteristic1") for path in paths]
+
+
+def expect_refused(lab, interface, method, *arguments):
+    call = Call(lab, interface, method, *arguments).wait(60)
+    expect(call.error == "org.bluez.Error.NotPermitted", f"{method} of {interface.object_path} answered {call.error}: {call.message}")
+
+
+def expect_no_write(listener, rolls):
+    lab, nothing = listener.lab, dbus.Dictionary({}, signature="sv")
+    for kind in ("command", "request", "reliable"):
+        expect_refused(lab, rolls, "WriteValue", dbus.ByteArray(b"\xee"), dbus.Dictionary({"type": kind}, signature="sv"))
+    expect_refused(lab, rolls, "AcquireWrite", nothing)
+    root = dbus.Interface(listener.bus.get_object("org.bluez", "/", introspect=False), "org.freedesktop.DBus.ObjectManager")
+    for path in root.GetManagedObjects():
+        if path.startswith(rolls.object_path + "/"):
+            below = dbus.Interface(listener.bus.get_object("org.bluez", path, introspect=False), "org.bluez.GattDescriptor1")
+            expect_refused(lab, below, "WriteValue", dbus.ByteArray(b"\x01\x00"), nothing)
+
+
+@check(NARROWED, seconds=240)
+def reads_and_does_not_write(lab):
+    journey = Hostile(lab)
+    journey.add("Die", access="read")
+    disconnect(lab, DIE)
+    listener = Listener(lab, DIE)
+    expect(listener.connect() is None, "Connect failed")
+    nothing = dbus.Dictionary({}, signature="sv")
+    for rolls in characteristics(listener):
+        expect_no_write(listener, rolls)
+        call = Call(lab, rolls, "ReadValue", nothing).wait(60)
+        expect(call.error is None and 0xee not in bytes(call.result), f"ReadValue answered {call.error}, {call.result}")
+    listener.listen()
+    lab.wait_until(lambda: listener.values > 1, 60, "its values")
+
+
+@check(NARROWED, seconds=240)
+def uses_one_of_two_equal_characteristics(lab):
+    entry = dbus.Struct((PINK_SERVICE, "FF3F", dbus.UInt32(2), ["read", "listen"]), signature="ssuas")
+    journey = Hostile(lab)
+    journey.add("Die", access="listed", characteristics=dbus.Array([entry], signature="(ssuas)"))
+    disconnect(lab, DIE)
+    listener = Listener(lab, DIE)
+    expect(listener.connect() is None, "Connect failed")
+    nothing = dbus.Dictionary({}, signature="sv")
+    for turn in range(2):
+        first, second = characteristics(listener)
+        for rolls in (first, second):
+            expect_no_write(listener, rolls)
+        for method, arguments in (("ReadValue", [nothing]), ("StartNotify", []), ("AcquireNotify", [nothing])):
+            expect_refused(lab, first, method, *arguments)
+        call = Call(lab, second, "ReadValue", nothing).wait(60)
+        expect(call.error is None and bytes(call.result).startswith(b"\xa2"), f"ReadValue answered {call.error}, {call.result}")
+        # Once more with other handles.
+        if turn == 0:
+            before = second.object_path
+            lab.air.change_services("die")
+            lab.wait_until(lambda: characteristics(listener)[1].object_path != before, 60, "other handles")

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of common services, characteristics and descriptors, for texts in which people read a UUID.
 
-internal import AccessoryModel
-
 /// Source: Bluetooth SIG, Assigned Numbers.
-enum AssignedNames {
-    static func name(of uuid: BluetoothUUID) -> String? { names[uuid] }
+public enum AssignedNames {
+    /// The name of a common attribute; nil for any other.
+    public static func name(of uuid: BluetoothUUID) -> String? { names[uuid] }
 
     private static let names = Dictionary(
         uniqueKeysWithValues: (services + declarations + characteristics).map { (BluetoothUUID(short: $0), $1) })
