@@ -63,7 +63,7 @@ public struct GrantProperties: WireRecord {
         ssid = grant.terms.ssid?.bytes ?? []
         networkName = grant.terms.ssid?.description ?? ""
         descriptor = grant.terms.descriptor.keys
-        let use = grant.terms.descriptor.isKind ? .hear : DiscoveryDescriptor.Access.use(grant.terms.access)
+        let use = grant.terms.use
         access = use.word
         characteristics = use.list?.entries.map(\.description) ?? []
         excluded = grant.terms.excluded.sorted().map { BluetoothAddress(value: $0, kind: .public).description }
@@ -95,6 +95,10 @@ public struct AccessoryProperties: WireRecord {
     public var endpoint = EndpointKeys()
     /// When the app's grant ends, seconds since 1970; 0 when it does not, or has ended.
     public var ends = 0
+    /// The use that the app's grant opens.
+    public var access = DiscoveryDescriptor.Access.Word.full
+    /// The characteristics of `listed`: `180F/2A19:read+listen`.
+    public var characteristics: [String] = []
     /// Its Bluetooth address; empty without one.
     public var address = ""
     /// The address of the adapter that it was set up with; empty when unknown.
@@ -124,6 +128,7 @@ public struct AccessoryProperties: WireRecord {
         .init("BluetoothTransportBridgingIdentifier", \.bridgingIdentifier, .bytes), .init("Ssid", \.ssid, .bytes),
         .init("WiFiAwarePairedDeviceID", \.awareDevice, .uint64), .init("Descriptor", \.descriptor, .dictionary),
         .init("Device", \.device, .path), .init("Endpoint", \.endpoint, .record), .init("Ends", \.ends, .seconds),
+        .init("Access", \.access, .word), .init("Characteristics", \.characteristics, .texts),
         .init("Address", \.address, .text, for: .persons),
         .init("Adapter", \.adapter, .text, for: .persons), .init("NetworkName", \.networkName, .text, for: .persons),
         .init("Apps", \.apps, .texts, for: .persons), .init("Connected", \.isConnected, .truth, for: .persons),
@@ -140,6 +145,8 @@ public struct AccessoryProperties: WireRecord {
     public init(_ granted: GrantedAccessory, device: ObjectPath?, end: Int64?) {
         ends = Int(end ?? 0)
         let terms = granted.grant.terms
+        access = terms.use.word
+        characteristics = terms.use.list?.entries.map(\.description) ?? []
         displayName = granted.accessory.displayName
         state = granted.grant.state
         bluetoothIdentifier = granted.address == nil ? "" : granted.accessory.id.rawValue

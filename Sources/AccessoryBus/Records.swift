@@ -51,6 +51,8 @@ public struct PickerOffer: WireRecord {
     public var ends: [String] = []
     /// The ends among which the person may choose; empty for no choice.
     public var endChoices: [String] = []
+    /// The accesses to which the person may narrow the app's: `read`; empty for no choice.
+    public var accessChoices: [String] = []
 
     public init() {}
     public static let recordName = "offer"
@@ -63,19 +65,23 @@ public struct PickerOffer: WireRecord {
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word),
         .init("band", \.band, .word), .init("endpoint", \.endpoint, .text), .init("ends", \.ends, .someTexts),
-        .init("endChoices", \.endChoices, .someTexts),
+        .init("endChoices", \.endChoices, .someTexts), .init("accessChoices", \.accessChoices, .someTexts),
     ])
 
     /// - Parameters:
     ///   - ends: those of the grant.
+    ///   - permitted: the access, as far as rules permit it.
+    ///   - canBeNarrowed: whether the person may permit reading alone.
     ///   - resembled: the name in use that one of the offer's names looks like.
     ///   - hasImage: whether the app gave a picture for it.
     ///   - isTwin: whether another accessory was offered under the same name.
     public init(
-        _ offer: Offer, ends: (rules: [EndRule], choices: [EndChoice]), resembled: String?, hasImage: Bool, isTwin: Bool = false
+        _ offer: Offer, ends: [EndRule], choices: [EndChoice], permitted: AccessLimit, canBeNarrowed: Bool, resembled: String?,
+        hasImage: Bool, isTwin: Bool = false
     ) {
-        self.ends = ends.rules.map(\.description)
-        endChoices = ends.choices.map(\.description)
+        self.ends = ends.map(\.description)
+        endChoices = choices.map(\.description)
+        accessChoices = canBeNarrowed ? [AccessLimit.read.text] : []
         id = offer.id
         name = ShownName.marked(offer.name)
         advertisedName = ShownName.marked(offer.advertisedName)
@@ -90,7 +96,8 @@ public struct PickerOffer: WireRecord {
         devicesInRange = offer.kind?.count
         namesInRange = offer.kind?.names.map(ShownName.marked) ?? []
         endpoint = offer.reported?.endpoint?.description
-        let use = offer.access.map { DiscoveryDescriptor.Access.use($0) }
+        let shown = offer.kind == nil && permitted != .full ? permitted : offer.access
+        let use = shown.map { DiscoveryDescriptor.Access.use($0) }
         access = use?.word
         characteristics = (use?.list?.entries ?? []).map { entry in
             AssignedNames.name(of: entry.identity.characteristic).map { "\($0) (\(entry))" } ?? entry.description

@@ -198,15 +198,9 @@ extension RenewalOptions: WireRequest {
 }
 
 /// The choice of `PickWith`.
-public struct PickChoice: WireRequest, Hashable {
-    /// The end that the person has chosen; nil for the app's.
-    public var end: EndChoice?
-
-    public init() {}
+extension PickChoice: WireRequest {
     public static let recordName = "choice"
-    public static let table = WireTable<Self>([
-        .init("end", \.end, .endChoice)
-    ])
+    public static let table = WireTable<Self>([.init("end", \.end, .endChoice), .init("access", \.access, .access)])
 }
 
 /// The options of `JoinNetwork`. The passphrase is never part of an error.
@@ -324,6 +318,20 @@ extension WireType<[EndChoice]> {
                 ? WireProblem("\(texts.count) ends", "more than \(Limits.endChoices)")
                 : texts.lazy.compactMap(EndChoice.refusal).first
         }.converted({ $0.compactMap { EndChoice($0) } }, { $0.map(\.description) })
+    }
+}
+
+extension WireType<AccessLimit> {
+    fileprivate static var access: Self {
+        WireType<String>.text.refusing(AccessLimit.refusal).converted({ AccessLimit($0) }, \.text)
+    }
+}
+
+extension AccessLimit {
+    /// Why a text is no access.
+    @Sendable static func refusal(of text: String) -> WireProblem? {
+        AccessLimit(text) == nil
+            ? WireProblem(text, "neither full nor read, nor a list as 180F/2A19:read+listen;180A/2A29:read") : nil
     }
 }
 

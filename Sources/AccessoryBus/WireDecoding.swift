@@ -95,6 +95,14 @@ extension EndChoice {
     }
 }
 
+extension AccessLimit {
+    /// - Throws: `InvalidRequest` for a text that is no access.
+    public static func decode(_ text: String, _ key: String) throws(BusError) -> AccessLimit {
+        if let access = AccessLimit(text) { return access }
+        throw BusError(refusal(of: text) ?? WireProblem(text, "not an access"), in: key)
+    }
+}
+
 extension BusError {
     fileprivate init(_ problem: WireProblem, in place: String) {
         let place = problem.within(place).path

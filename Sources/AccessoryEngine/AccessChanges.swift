@@ -112,6 +112,18 @@ final class AccessChanges {
         try commit([.grant(renewed)], line: grant.terms.time.hasEnded ? nil : line, reason: reason, by: requester)
     }
 
+    /// Sets the most that the app may do.
+    func setAccess(_ grant: Grant, _ ceiling: AccessLimit, by requester: Requester) throws(SetupError) {
+        guard !grant.terms.descriptor.isKind else { throw .invalid("grant", grant.id, "is for a kind, which is heard alone") }
+        guard ceiling != grant.terms.ceiling else { return }
+        var changed = grant
+        changed.terms.ceiling = ceiling
+        let why = "access at most \(ceiling)"
+        try commit(
+            [.grant(changed)], line: AuditWriter.Line(.updated, app: grant.app, accessory: grant.accessory, why: why), reason: why,
+            by: requester)
+    }
+
     /// Excludes a device from a kind, or includes it again.
     func setExcluded(
         _ address: BluetoothAddress, _ isExcluded: Bool, from grant: Grant, by requester: Requester

@@ -266,16 +266,14 @@ public final class AccessoryEngine {
 
     /// The person picked an offer.
     ///
-    /// - Parameter end: the end that the person has chosen; nil for the app's.
-    /// - Throws: `InvalidRequest` for an unknown offer, an end that was not offered, or in another state.
-    public func pick(_ run: PickerRun, offer: String, end: EndChoice? = nil) throws(SetupError) {
-        try pickers.pick(run, offer: offer, end: end)
+    /// - Parameter choice: the person's, about the terms.
+    /// - Throws: `InvalidRequest` for an unknown offer, a choice that was not offered, or in another state.
+    public func pick(_ run: PickerRun, offer: String, _ choice: PickChoice = PickChoice()) throws(SetupError) {
+        try pickers.pick(run, offer: offer, choice)
     }
 
-    /// The ends that an offer's grant would have, and those among which the person may choose.
-    public func ends(_ run: PickerRun, offer: Offer) -> (rules: [EndRule], choices: [EndChoice]) {
-        run.ends(of: offer, ledger, policy)
-    }
+    /// The terms of the grant that a pick would make.
+    public func terms(_ run: PickerRun, of offer: Offer) -> OfferTerms { run.terms(of: offer, ledger, policy) }
 
     /// The person answered a prompt.
     ///
@@ -418,6 +416,14 @@ public final class AccessoryEngine {
         let rules = end.rule.map { [$0] } ?? []
         try services.access.setEnd(
             grant, try services.time.limit(rules), reason: end.rule.map { "ends: \($0)" } ?? "does not end", by: requester)
+    }
+
+    /// An admin sets the most that the app may do, whichever access its descriptor asks for.
+    ///
+    /// - Throws: `InvalidRequest` for a kind; for wider access `UserRestricted` where the grant is switched off or
+    ///   denied; `Unknown` when the store refuses.
+    public func setAccess(_ grant: Grant, _ ceiling: AccessLimit, by requester: Requester) throws(SetupError) {
+        try services.access.setAccess(grant, ceiling, by: requester)
     }
 
     /// When a grant ends, in seconds since 1970; nil for one that does not, or has ended.

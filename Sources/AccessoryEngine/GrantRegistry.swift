@@ -73,14 +73,19 @@ final class GrantRegistry {
         limitAll()
     }
 
-    /// Grants from before a rule end as the rule says, counted from now.
+    /// Grants from before a rule get its limits; a time counts from now.
     private func limitAll() {
         for grant in ledger.grants.values.sorted(by: { $0.id < $1.id }) {
             guard case let limited = limited(grant, in: ledger), limited != grant,
                 let granted = ledger.granted(grant.accessory, to: grant.app),
-                let rule = policy.limits(on: granted).first(where: { $0.maxDuration != nil })
+                let rule = policy.limits(on: granted).first(where: { $0.maxDuration != nil || $0.access != nil })
             else { continue }
-            let why = "ends in \(limited.terms.time.rules.map(\.description).joined(separator: ", "))"
+            var changes: [String] = []
+            if limited.terms.time != grant.terms.time {
+                changes.append("ends in \(limited.terms.time.rules.map(\.description).joined(separator: ", "))")
+            }
+            if limited.terms.ceiling != grant.terms.ceiling { changes.append("access at most \(limited.terms.ceiling)") }
+            let why = changes.joined(separator: "; ")
             do throws(SetupError) {
                 try change(
                     [.grant(limited)], line: AuditWriter.Line(.updated, app: grant.app, accessory: grant.accessory, why: why),
@@ -93,11 +98,15 @@ final class GrantRegistry {
 
     /// A grant as the rules limit it.
     private func limited(_ grant: Grant, in ledger: Ledger) -> Grant {
-        guard grant.state != .unauthorized, let granted = ledger.granted(grant.accessory, to: grant.app),
-            let seconds = policy.limits(on: granted).compactMap(\.maxDuration).min()
-        else { return grant }
+        guard grant.state != .unauthorized, let granted = ledger.granted(grant.accessory, to: grant.app) else { return grant }
+        let limits = policy.limits(on: granted)
         var limited = grant
-        limited.terms.time = grant.terms.time.bounded(by: seconds, at: time.now)
+        if let seconds = limits.compactMap(\.maxDuration).min() {
+            limited.terms.time = grant.terms.time.bounded(by: seconds, at: time.now)
+        }
+        if !grant.terms.descriptor.isKind {
+            limited.terms.ceiling = limits.compactMap(\.access).reduce(grant.terms.ceiling) { $0.narrowed(by: $1) }
+        }
         return limited
     }
 
@@ -182,8 +191,10 @@ final class GrantRegistry {
 
     private func opensMore(_ grant: Grant, than old: Grant) -> Bool {
         var terms = grant.terms
-        terms.time = old.terms.time
-        guard terms == old.terms, grant.state == old.state || grant.state == .unauthorized else { return true }
+        (terms.time, terms.ceiling) = (old.terms.time, old.terms.ceiling)
+        guard terms == old.terms, grant.terms.access.isWithin(old.terms.access),
+            grant.state == old.state || grant.state == .unauthorized
+        else { return true }
         let now = time.now
         return grant.terms.time.remaining(at: now) ?? .infinity > old.terms.time.remaining(at: now) ?? .infinity
             && !grant.terms.time.hasEnded

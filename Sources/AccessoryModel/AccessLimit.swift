@@ -138,6 +138,23 @@ public enum AccessLimit: Hashable, Sendable, CustomStringConvertible {
 
     private static let readUses: CharacteristicUses = [.read, .listen]
 
+    /// Reads `full`, `read`, or entries of a list between semicolons: `180F/2A19:read+listen;180A/2A29:read`. Nil for
+    /// any other text, and past `Limits.characteristics`.
+    public init?(_ text: String) {
+        switch text {
+        case "full": self = .full
+        case "read": self = .read
+        default:
+            let parts = text.split(separator: ";").map { $0.drop { $0 == " " } }.filter { !$0.isEmpty }
+            let entries = parts.compactMap { CharacteristicAccess(String($0)) }
+            guard !entries.isEmpty, entries.count == parts.count, entries.count <= Limits.characteristics else { return nil }
+            self = .listed(CharacteristicList(entries))
+        }
+    }
+
+    /// As the initializer reads it.
+    public var text: String { if case .listed(let list) = self { list.description } else { description } }
+
     /// The part that both permit.
     public func narrowed(by other: AccessLimit) -> AccessLimit {
         switch (self, other) {

@@ -217,6 +217,8 @@ extension Grant {
         public var reported: ReportedIdentity?
         /// When it ends.
         public var time = TimeLimit.none
+        /// The most that a person, a rule or an admin permits, whichever access the descriptor asks for.
+        public var ceiling = AccessLimit.full
 
         /// Stores its arguments.
         ///
@@ -238,7 +240,10 @@ extension Grant {
         }
 
         /// The use of the accessory's characteristics that the grant opens.
-        public var access: AccessLimit { descriptor.limit }
+        public var access: AccessLimit { descriptor.limit.narrowed(by: ceiling) }
+
+        /// The use that the grant opens, of an accessory or of a kind.
+        public var use: DiscoveryDescriptor.Access { descriptor.isKind ? .hear : .use(access) }
 
         /// `access` of a single accessory, where it is not full.
         public var narrowing: AccessLimit? { descriptor.isKind || access == .full ? nil : access }
@@ -293,6 +298,7 @@ public struct GrantedAccessory: Hashable, Sendable {
         func sight(_ granted: GrantedAccessory) -> Sight {
             Sight(
                 name: granted.accessory.displayName, isBluetooth: granted.address != nil, state: granted.grant.state,
+                access: granted.grant.terms.access,
                 terms: Grant.Terms(
                     granted.grant.terms.descriptor, ssid: granted.grant.terms.ssid, awareDevice: granted.grant.terms.awareDevice,
                     classicAddress: granted.grant.terms.classicAddress, reported: granted.grant.terms.reported))
@@ -304,6 +310,7 @@ public struct GrantedAccessory: Hashable, Sendable {
         let name: String
         let isBluetooth: Bool
         let state: AuthorizationState
+        let access: AccessLimit
         let terms: Grant.Terms
     }
 }

@@ -205,6 +205,17 @@ public enum TimeLimit: Hashable, Sendable {
     }
 }
 
+/// The choice of the person who picks an offer.
+public struct PickChoice: Hashable, Sendable {
+    /// When the grant ends; nil for the app's end.
+    public var end: EndChoice?
+    /// The most that the app may do; nil for all that it asks for.
+    public var access: AccessLimit?
+
+    /// As the app asks.
+    public init() {}
+}
+
 /// The options of `RenewAccess`.
 public struct RenewalOptions: Hashable, Sendable {
     /// The end that the app asks for; nil for the same as before.

@@ -26,6 +26,7 @@ final class GrantObject: ServiceObject {
         table.writable("Enabled", GrantObject.setEnabled)
         table.method("Revoke", for: .admins, GrantObject.revoke)
         table.method("SetEnd", for: .admins, GrantObject.setEnd)
+        table.method("SetAccess", for: .admins, GrantObject.setAccess)
         table.method("ListDevices", for: .admins, GrantObject.listDevices)
         table.method("Exclude", for: .admins, GrantObject.exclude)
         table.method("Include", for: .admins, GrantObject.include)
@@ -72,6 +73,15 @@ final class GrantObject: ServiceObject {
         let end = try EndChoice.decode(call.arguments[0].stringValue ?? "", "end")
         try mappingErrors { () throws(SetupError) in
             try service.engine.setEnd(grant, end, by: service.requester(call.sender))
+        }
+        call.reply()
+    }
+
+    private func setAccess(_ call: MethodCall) throws(BusError) {
+        guard let grant else { throw .unknownObject(path) }
+        let access = try AccessLimit.decode(call.arguments[0].stringValue ?? "", "access")
+        try mappingErrors { () throws(SetupError) in
+            try service.engine.setAccess(grant, access, by: service.requester(call.sender))
         }
         call.reply()
     }

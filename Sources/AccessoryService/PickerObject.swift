@@ -56,8 +56,9 @@ final class PickerObject: ServiceObject {
         properties.stage = shown.stage.rawValue
         addTwins(among: shown.offers)
         properties.offers = shown.offers.map { offer in
-            PickerOffer(
-                offer, ends: service.engine.ends(run, offer: offer),
+            let terms = service.engine.terms(run, of: offer)
+            return PickerOffer(
+                offer, ends: terms.ends, choices: terms.endChoices, permitted: terms.access, canBeNarrowed: terms.canBeNarrowed,
                 resembled: service.exportedPicker.nameInUse(resembledBy: offer),
                 hasImage: service.engine.hasImage(run, offer: offer), isTwin: twins.contains(offer.id))
         }
@@ -85,7 +86,7 @@ final class PickerObject: ServiceObject {
     private func pickWith(_ call: MethodCall) throws(BusError) {
         let offer = call.arguments[0].stringValue ?? ""
         let choice = try PickChoice.decode(call.arguments[1])
-        try mappingErrors { () throws(SetupError) in try service.engine.pick(run, offer: offer, end: choice.end) }
+        try mappingErrors { () throws(SetupError) in try service.engine.pick(run, offer: offer, choice) }
         call.reply()
     }
 

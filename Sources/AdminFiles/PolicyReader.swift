@@ -38,7 +38,9 @@ public enum PolicyReader {
             case let words where words.count == 2 && words[0] == "Deny": schema[group] = targetKeys
             case let words where words.count == 2 && words[0] == "Limit":
                 // Names are not stored with a grant.
-                schema[group] = targetKeys.subtracting(["BluetoothNameSubstring"]).union(["MaxDuration", "EndChoices", "AtEnd"])
+                schema[group] = targetKeys.subtracting(["BluetoothNameSubstring"]).union([
+                    "MaxDuration", "EndChoices", "AtEnd", "Access",
+                ])
             default: break
             }
         }
@@ -119,13 +121,19 @@ public enum PolicyReader {
         if limit.endChoices.count > Limits.endChoices {
             report(group, "EndChoices", "\(limit.endChoices.count) ends: more than \(Limits.endChoices)")
         }
+        if let text = try file.string(group, "Access") {
+            limit.access = AccessLimit(text)
+            if limit.access == nil {
+                report(group, "Access", "\(text): not read, nor a list as 180F/2A19:read+listen;180A/2A29:read")
+            }
+        }
         switch try file.string(group, "AtEnd") {
         case nil, "keep"?: break
         case "remove"?: limit.removesAtEnd = true
         case let text?: report(group, "AtEnd", "\(text): must be keep or remove")
         }
-        if !["MaxDuration", "EndChoices", "AtEnd"].contains(where: { file.has(group, $0) }) {
-            report(group, "MaxDuration", "is missing, and so are EndChoices and AtEnd: this would limit nothing")
+        if !["MaxDuration", "EndChoices", "AtEnd", "Access"].contains(where: { file.has(group, $0) }) {
+            report(group, "MaxDuration", "is missing, and so are EndChoices, AtEnd and Access: this would limit nothing")
         }
     }
 

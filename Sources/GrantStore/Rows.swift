@@ -377,6 +377,7 @@ enum StoredLimits {
         return StoredJSON([
             "excluded": StoredJSON(terms.excluded.isEmpty ? nil : terms.excluded.sorted()), "ends": StoredJSON(ends),
             "warned": StoredJSON(isWarned ? 1 : nil), "ended": StoredJSON(ended),
+            "access": StoredJSON(terms.ceiling == .full ? nil : terms.ceiling.text),
         ])
     }
 
@@ -393,6 +394,13 @@ enum StoredLimits {
 
     static func read(_ content: SQLRow, into terms: inout Grant.Terms, in database: Database) throws {
         terms.excluded = Set(try content.list(ifAny: "excluded", in: database, Rows.number) ?? [])
+        if let text = try content.text(ifAny: "access") {
+            // An empty list opens nothing.
+            guard let ceiling = text.isEmpty ? .listed(CharacteristicList([])) : AccessLimit(text) else {
+                throw InvalidRow("access: \(text.prefix(40))")
+            }
+            terms.ceiling = ceiling
+        }
         let ends = try content.list(ifAny: "ends", in: database) { Rows.text($0).flatMap(end) }
         let ended = try content.list(ifAny: "ended", in: database) { Rows.text($0).flatMap { EndRule($0) } }
         switch (ends, ended) {

@@ -4,6 +4,7 @@
 
 export const PROPERTIES = {
     Accessory: {
+        Access: ["text", "full"],
         Adapter: ["text"],
         Address: ["text"],
         AdvertisedName: ["text"],
@@ -11,6 +12,7 @@ export const PROPERTIES = {
         Battery: ["number", -1],
         BluetoothIdentifier: ["text"],
         BluetoothTransportBridgingIdentifier: ["bytes"],
+        Characteristics: ["texts"],
         Connected: ["truth"],
         Descriptor: ["dictionary"],
         Device: ["text"],
@@ -90,6 +92,7 @@ export const PROPERTIES = {
 export const RECORDS = {
     offer: {
         access: ["text?"],
+        accessChoices: ["texts?"],
         addressEnd: ["text?"],
         advertisedName: ["text"],
         band: ["text?"],
@@ -261,6 +264,7 @@ export const METHODS = {
     "Admin.Refresh": "",
     "Grant.Revoke": "",
     "Grant.SetEnd": "s",
+    "Grant.SetAccess": "s",
     "Grant.ListDevices": "",
     "Grant.Exclude": "s",
     "Grant.Include": "s",

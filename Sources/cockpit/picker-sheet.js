@@ -165,12 +165,16 @@ export class PickerSheet extends EventTarget {
         const id = freshID();
         const end = element("select", { id });
         const choice = element("p", { class: "end-choice", hidden: true }, element("label", { for: id }, words.endOfAccess()), end);
-        const list = new OfferList(offer => this.#try(() => this.#picker.pick(offer, end.value)), () => this.#picker.images);
+        const readID = freshID();
+        const read = element("input", { id: readID, type: "checkbox" });
+        const reading = element("p", { class: "end-choice", hidden: true }, read, element("label", { for: readID }, words.onlyReading()));
+        const pick = offer => this.#try(() => this.#picker.pick(offer, { end: end.value, access: read.checked ? offer.accessChoices?.[0] ?? "" : "" }));
+        const list = new OfferList(pick, () => this.#picker.images);
         const empty = element("div", { class: "empty" }, element("div", { class: "radar", "aria-hidden": "true" }),
             element("p", {}, words.searchHint()), element("p", { class: "hint" }, words.searchHint2()));
         // The failed one, as it is offered now.
         const again = () => this.#picker.run?.Offers.find(each => isAlike(each, this.#picker.picked ?? {}));
-        const retry = button(words.tryAgain(), () => { const offer = again(); if (offer) this.#try(() => this.#picker.pick(offer, end.value)); }, "primary");
+        const retry = button(words.tryAgain(), () => { const offer = again(); if (offer) pick(offer); }, "primary");
         const why = scene === "failed"
             ? element("div", { class: "why", role: "alert" }, element("p", { class: "failure" }, words.reason(run.Prompt)),
                 element("p", {}, words.tryAgainHint()), retry) : null;
@@ -179,10 +183,11 @@ export class PickerSheet extends EventTarget {
         const missing = this.#explain(null)
             ? button(words.missing(), () => { this.setAside(true); this.#explain(run.App); }, "link") : null;
         return {
-            nodes: [why, besides, list.element, choice, empty, missing].filter(each => each),
+            nodes: [why, besides, list.element, choice, reading, empty, missing].filter(each => each),
             update: shown => {
                 const choices = [...new Set(shown.Offers.flatMap(each => each.endChoices ?? []))];
                 choice.hidden = choices.length === 0;
+                reading.hidden = !shown.Offers.some(each => each.accessChoices?.length);
                 if (choices.join() !== end.dataset.choices) {
                     const chosen = end.value;
                     end.replaceChildren(element("option", { value: "" }, words.endOfApp()), ...choices.map(each => element("option", { value: each }, words.end(each))));

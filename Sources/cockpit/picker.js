@@ -80,13 +80,14 @@ export class Picker extends EventTarget {
     }
 
     // The person's answers; each fails with Cockpit's error.
-    /** `end` is one of the offer's choices; empty for the app's. */
-    async pick(offer, end = "") {
+    /** `choice` has `end` and `access`, each one of the offer's choices, or empty for the app's. */
+    async pick(offer, choice = {}) {
         if (this.isPicking) return;
         this.isPicking = true;
         this.#tell();
         try {
-            await (end ? this.#call("PickWith", offer.id, { end: cockpit.variant("s", end) }) : this.#call("Pick", offer.id));
+            const chosen = Object.entries(choice).filter(([, value]) => value).map(([key, value]) => [key, cockpit.variant("s", value)]);
+            await (chosen.length ? this.#call("PickWith", offer.id, Object.fromEntries(chosen)) : this.#call("Pick", offer.id));
         } finally {
             this.isPicking = false;
             this.#tell();

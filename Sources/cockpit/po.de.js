@@ -284,6 +284,7 @@ cockpit.locale({
     "For example, com.example.dice.conf:": [null, "Zum Beispiel com.example.dice.conf:"],
     "$0 would like to go on using an accessory": [null, "$0 möchte ein Zubehör weiter nutzen"],
     "Access renewed": [null, "Zugriff verlängert"],
+    "The app may only read and receive data, not write": [null, "Die App darf nur lesen und Daten empfangen, nicht schreiben"],
     "Access ends": [null, "Zugriff endet"],
     "as the app asks": [null, "wie die App es wünscht"],
     "Access does not end": [null, "Der Zugriff endet nicht"],

@@ -284,6 +284,7 @@ cockpit.locale({
     "For example, com.example.dice.conf:": [null, "Por ejemplo, com.example.dice.conf:"],
     "$0 would like to go on using an accessory": [null, "$0 quiere seguir usando un accesorio"],
     "Access renewed": [null, "Acceso renovado"],
+    "The app may only read and receive data, not write": [null, "La aplicación solo puede leer y recibir datos, no escribir"],
     "Access ends": [null, "El acceso termina"],
     "as the app asks": [null, "como lo pide la aplicación"],
     "Access does not end": [null, "El acceso no termina"],

@@ -284,6 +284,7 @@ cockpit.locale({
     "For example, com.example.dice.conf:": [null, "Par exemple, com.example.dice.conf :"],
     "$0 would like to go on using an accessory": [null, "$0 souhaite continuer à utiliser un accessoire"],
     "Access renewed": [null, "Accès renouvelé"],
+    "The app may only read and receive data, not write": [null, "L’application peut seulement lire et recevoir des données, pas écrire"],
     "Access ends": [null, "Fin de l’accès"],
     "as the app asks": [null, "comme l’application le demande"],
     "Access does not end": [null, "L’accès ne prend pas fin"],

@@ -285,6 +285,7 @@ cockpit.locale({
     "For example, com.example.dice.conf:": [null, "例如 com.example.dice.conf："],
     "$0 would like to go on using an accessory": [null, "$0 想要继续使用一个配件"],
     "Access renewed": [null, "访问已续期"],
+    "The app may only read and receive data, not write": [null, "应用只能读取和接收数据，不能写入"],
     "Access ends": [null, "访问结束"],
     "as the app asks": [null, "按应用的请求"],
     "Access does not end": [null, "访问不会结束"],

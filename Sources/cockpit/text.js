@@ -151,6 +151,7 @@ export const words = {
     networkToo: () => _("Its network is given the same name."),
     failedToSetUp: name => name ? fill(_("$0 was not set up"), name) : _("It was not set up"),
     endOfAccess: () => _("Access ends"),
+    onlyReading: () => _("The app may only read and receive data, not write"),
     endOfApp: () => _("as the app asks"),
     /** A rule by which access ends: `8h`, `18:00`, `idle 30d`, or `none`. */
     end: rule => rule === "none" ? _("Access does not end") : rule.includes(":") ? fill(_("Access ends at $0"), rule)

@@ -310,6 +310,66 @@ class Choosing(EndTest):
                 wait(lambda: any(says in each and "refused" in each for each in self.world.daemon.lines), what=says)
 
 
+class Narrowing(EndTest):
+    """Access that a person, a rule or an admin narrows."""
+
+    def write_value(self):
+        view = View(self.world).connect(path_of(1))
+        view.bluez(view.characteristic(path_of(1)), CHARACTERISTIC1, "WriteValue", "aya{sv}", dbus.ByteArray(b"1"), {})
+
+    def refused(self):
+        self.assertFails("org.bluez.Error.NotPermitted", self.write_value)
+        self.read()
+
+    def test_by_the_person(self):
+        self.dice.show_picker(item())
+        offer = self.person.wait_offer(DIE)
+        self.assertEqual(list(offer["accessChoices"]), ["read"])
+        self.assertFails(
+            error("InvalidRequest"), self.person.ask, "PickWith", "sa{sv}", offer["id"], sv({"access": "much"}), says=["choice.access", "much"])
+        self.person.ask("PickWith", "sa{sv}", offer["id"], sv({"access": "read"}))
+        added = self.dice.wait_event("accessoryAdded")
+        self.assertEqual((added["properties"]["Access"], self.grant[1]["Access"]), ("read", "read"))
+        self.dice.wait_event("pickerDidDismiss")
+        self.refused()
+        self.world.restart_daemon()
+        self.refused()
+
+    def test_by_a_rule(self):
+        path = self.allow(item())
+        self.write_value()
+        self.write(f"[Limit all]\nBluetoothServiceUUID={PINK}\nAccess=read\n")
+        self.assertEqual(self.dice.wait_event("accessoryChanged")["properties"]["Access"], "read")
+        self.assertIn(("updated", "access at most read"), self.lines())
+        self.refused()
+        self.world.admin.call(self.grant[0], GRANT, "SetAccess", "s", "full")
+        self.refused()
+        # Another descriptor takes a person's consent, and the rule bounds that too.
+        self.dice.request("UpdateAuthorization", "oa{sv}", dbus.ObjectPath(path), sv({"bluetoothServiceUUID": PINK}))
+        self.person.wait_stage("offering")
+        self.assertEqual(self.person.offers[0]["access"], "read")
+        self.person.ask("Pick", "s", self.person.offers[0]["id"])
+        self.person.wait_gone()
+        self.refused()
+
+    def test_by_an_admin(self):
+        self.allow(item())
+        for access in ("read", "180F/2A19:read", "FF00/FF01:read"):
+            self.world.admin.call(self.grant[0], GRANT, "SetAccess", "s", access)
+            self.assertFails("org.bluez.Error.NotPermitted", self.write_value)
+        self.assertEqual(list(self.grant[1]["Characteristics"]), ["FF00/FF01:read"])
+        self.world.admin.call(self.grant[0], GRANT, "SetAccess", "s", "full")
+        self.write_value()
+        self.assertFails(error("InvalidRequest"), self.world.admin.call, self.grant[0], GRANT, "SetAccess", "s", "180F:read", says=["access", "180F"])
+
+    def test_sides_without_a_limit_are_not_narrowed(self):
+        self.dice.show_picker(item(supportedOptions=["bluetoothPairingLE", "bluetoothHID"], pairs=False))
+        offer = self.person.wait_offer(DIE)
+        self.assertNotIn("accessChoices", offer)
+        self.assertFails(
+            error("InvalidRequest"), self.person.ask, "PickWith", "sa{sv}", offer["id"], sv({"access": "read"}), says=["cannot be narrowed"])
+
+
 class Setting(EndTest):
     def test_an_admin_sets_and_removes_an_end(self):
         path = self.allow(item())

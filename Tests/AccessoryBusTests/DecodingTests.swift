@@ -77,7 +77,7 @@ private enum Dictionary: CaseIterable {
         case .joinOptions: ["ssid": Self.bytesOrText, "passphrase": Self.text, "hidden": ["b"]]
         case .renameOptions: ["renameOptions": Self.words]
         case .renewalOptions: ["end": Self.text, "endChoices": Self.words]
-        case .pickChoice: ["end": Self.text]
+        case .pickChoice: ["end": Self.text, "access": Self.text]
         case .authorizationSettings: ["ssid": Self.bytesOrText, "bluetoothTransportBridgingIdentifier": Self.bytes]
         }
     }

@@ -113,7 +113,10 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
                 needsPairing: true, identifier: id, network: network)
         }
         func encoded(_ offer: Offer, resembled: String? = nil, hasImage: Bool = false) throws -> [String: DBusValue] {
-            try #require(PickerOffer(offer, ends: ([], []), resembled: resembled, hasImage: hasImage).wire.vardictValue)
+            try #require(
+                PickerOffer(
+                    offer, ends: [], choices: [], permitted: .full, canBeNarrowed: false, resembled: resembled, hasImage: hasImage
+                ).wire.vardictValue)
         }
         let least = ["advertisedName": "s", "hasImage": "b", "id": "s", "name": "s", "shared": "b"]
         #expect(types(try encoded(offer(nil))) == least)
@@ -121,9 +124,14 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(try encoded(offer(nil), hasImage: true)["hasImage"] == .boolean(true))
         #expect(try encoded(offer(nil), resembled: "Die\u{202E}")["resembles"] == .string("Die\u{FFFD}"))
         #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
-        let twin = PickerOffer(offer(nil), ends: ([], []), resembled: nil, hasImage: false, isTwin: true)
+        let twin = PickerOffer(
+            offer(nil), ends: [], choices: [], permitted: .full, canBeNarrowed: false, resembled: nil, hasImage: false, isTwin: true
+        )
         #expect(twin.addressEnd == nil, "it has no address")
-        let ending = PickerOffer(offer(nil), ends: ([.duration(seconds: 60)], [.none]), resembled: nil, hasImage: false)
+        let ending = PickerOffer(
+            offer(nil), ends: [.duration(seconds: 60)], choices: [.none], permitted: .read, canBeNarrowed: true, resembled: nil,
+            hasImage: false)
+        #expect(ending.accessChoices == ["read"] && ending.access == .read)
         #expect(ending.ends == ["1min"] && ending.endChoices == ["none"])
         let network = WiFiNetwork(ssid: try #require(SSID("Die")), rssi: -50, security: .wpa2, band: .ghz5)
         let more = ["rssi": "n", "ssid": "ay", "network": "s", "networkRssi": "n", "security": "s", "band": "s"]

@@ -215,10 +215,11 @@ public struct Ledger: Hashable, Sendable {
     ///   - traits: from its adverts.
     ///   - user: the uid of the person who picked it; nil for a rule.
     ///   - time: when a grant ends that is new, or given again.
+    ///   - ceiling: the person's choice for such a grant. Where a rule gives it again, the earlier choice stays.
     public func adding(
         _ offer: Offer, item: DisplayItem, identity: PairedIdentity?, name: String? = nil, awareDevice: UInt64? = nil,
         traits: Accessory.Traits = Accessory.Traits(), to app: AppID, user: UInt32? = nil, time: TimeLimit = .none,
-        grantID: Int64, now: Int64
+        ceiling: AccessLimit = .full, grantID: Int64, now: Int64
     ) -> (steps: [Step], accessory: AccessoryID) {
         let address = identity?.address ?? offer.address
         // An accessory keeps its identity while its address changes: the stored one is found by the identity address
@@ -238,7 +239,10 @@ public struct Ledger: Hashable, Sendable {
         let isByBluetooth = offer.address != nil && item.descriptor.wantsBluetooth
         // Paired again; or picked by Bluetooth where it was known by its network.
         if existing == nil || grant.state == .unauthorized || isByBluetooth && !grant.terms.includes(.bluetooth) {
-            if existing == nil || grant.state == .unauthorized { grant.terms.time = time }
+            if existing == nil || grant.state == .unauthorized {
+                grant.terms.time = time
+                if existing == nil || user != nil { grant.terms.ceiling = ceiling }
+            }
             if grant.state == .unauthorized { grant.state = state }
             grant.terms.describe(by: item.descriptor, network: offer.network?.ssid)
         }
@@ -253,9 +257,11 @@ public struct Ledger: Hashable, Sendable {
     /// The change that a new descriptor, and a pairing for it, make to an app's accessory.
     public func upgrading(
         _ granted: GrantedAccessory, to descriptor: DiscoveryDescriptor, offer: Offer, identity: PairedIdentity?,
-        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits(), user: UInt32? = nil
+        awareDevice: UInt64? = nil, traits: Accessory.Traits = Accessory.Traits(), user: UInt32? = nil,
+        ceiling: AccessLimit = .full
     ) -> [Step] {
         var (accessory, grant) = (granted.accessory, granted.grant)
+        grant.terms.ceiling = ceiling
         accessory.traits.formUnion(traits)
         if accessory.address == nil { (accessory.address, accessory.adapter) = (offer.address, offer.adapter) }
         if let identity { bind(identity, &accessory, &grant) }

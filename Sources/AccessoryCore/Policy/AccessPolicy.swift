@@ -80,6 +80,8 @@ public struct AccessPolicy: Hashable, Sendable {
         public var target: Target
         /// Seconds that a grant lasts at most; nil for no bound.
         public var maxDuration: Int?
+        /// The most that the app may do; nil for no bound. Kinds are heard alone in any case.
+        public var access: AccessLimit?
         /// Ends among which the person may choose.
         public var endChoices: [EndChoice] = []
         /// A grant that ends is removed, with its bond where no other app has it, instead of waiting to be renewed.
@@ -98,6 +100,7 @@ public struct AccessPolicy: Hashable, Sendable {
             var parts: [String] = []
             if let maxDuration { parts.append("at most \(EndRule.duration(seconds: maxDuration))") }
             if !endChoices.isEmpty { parts.append("choice of \(endChoices.map(\.description).joined(separator: ", "))") }
+            if let access { parts.append("access \(access)") }
             if removesAtEnd { parts.append("removed at the end") }
             return parts.joined(separator: "; ")
         }

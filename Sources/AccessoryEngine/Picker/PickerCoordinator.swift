@@ -212,7 +212,7 @@ final class PickerCoordinator {
 
     // MARK: Answers of the person
 
-    func pick(_ run: PickerRun, offer: String, end: EndChoice?) throws(SetupError) { try running(run).pick(offer, end: end) }
+    func pick(_ run: PickerRun, offer: String, _ choice: PickChoice) throws(SetupError) { try running(run).pick(offer, choice) }
     func respond(_ run: PickerRun, answer: PromptAnswer) throws(SetupError) { try running(run).ask(.answered(answer)) }
     func cancel(_ run: PickerRun) throws(SetupError) { try running(run).ask(.cancelled) }
     func mute(_ run: PickerRun) throws(SetupError) { try running(run).mute() }

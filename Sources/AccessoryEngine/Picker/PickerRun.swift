@@ -218,34 +218,21 @@ public final class PickerRun {
         return offer.reported != nil || items.indices.contains(offer.item) ? item(of: offer).image : nil
     }
 
-    // MARK: Ends
+    // MARK: Terms
 
-    /// The ends of the grant that a pick makes, as the app and the rules have them.
-    ///
-    /// - Returns: the rules without a choice of the person's, and the ends among which the person may choose.
-    public func ends(of offer: Offer, _ ledger: Ledger, _ policy: AccessPolicy) -> (rules: [EndRule], choices: [EndChoice]) {
+    /// The terms of the grant that a pick makes, as the app and the rules have them.
+    public func terms(of offer: Offer, _ ledger: Ledger, _ policy: AccessPolicy) -> OfferTerms {
         let app = session.app.id
-        let limits: [AccessPolicy.Limit]
-        var (rules, choices): ([EndRule], [EndChoice])
-        if case .renewal(let id, let renewed, let offered) = request {
-            (rules, choices) = (renewed, offered)
-            limits = ledger.granted(id, to: app).map(policy.limits(on:)) ?? []
-        } else {
-            guard request == .discovery, offer.reported != nil || items.indices.contains(offer.item) else { return ([], []) }
-            let item = item(of: offer)
-            (rules, choices) = (item.end.map { [$0] } ?? [], item.endChoices)
-            limits = policy.limits(on: candidate(of: offer), to: app)
+        if case .renewal(let id, let rules, let choices) = request {
+            guard let granted = ledger.granted(id, to: app) else { return OfferTerms() }
+            return OfferTerms(rules, choices, granted.grant.terms.descriptor, policy.limits(on: granted), isNew: false)
         }
-        for choice in limits.flatMap(\.endChoices) where !choices.contains(choice) { choices.append(choice) }
-        guard let most = limits.compactMap(\.maxDuration).min() else { return (rules, choices) }
-        func fits(_ rule: EndRule) -> Bool { if case .duration(let seconds) = rule { seconds <= most } else { true } }
-        choices.removeAll { $0.rule.map { !fits($0) } ?? true }
-        // The registry bounds the rest in any case.
-        if !rules.contains(where: { if case .duration = $0 { fits($0) } else { false } }) {
-            rules.removeAll { if case .duration = $0 { true } else { false } }
-            rules.append(.duration(seconds: most))
-        }
-        return (rules, choices)
+        guard offer.reported != nil || items.indices.contains(offer.item) else { return OfferTerms() }
+        let item = item(of: offer)
+        var limits = policy.limits(on: candidate(of: offer), to: app)
+        // An accessory that the app has need not be in range.
+        if case .authorization(let id) = request, let granted = ledger.granted(id, to: app) { limits = policy.limits(on: granted) }
+        return OfferTerms(item.end.map { [$0] } ?? [], item.endChoices, item.descriptor, limits, isNew: request == .discovery)
     }
 
     // MARK: Discoveries

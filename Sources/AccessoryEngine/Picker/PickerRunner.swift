@@ -20,7 +20,7 @@ final class PickerRunner {
     /// The bond whose removal the pairing waits for.
     private var awaitedRemoval: BondIntent?
     /// The offer that was picked, and the requester of the pick or the migration.
-    private(set) var pick: (offer: Offer?, requester: Requester, end: EndChoice?)?
+    private(set) var pick: (offer: Offer?, requester: Requester, choice: PickChoice)?
     /// By an entry of a claim list.
     private var attempt: ClaimAttempt?
     /// Reasons to pick nothing that the audit trail has.
@@ -71,19 +71,12 @@ final class PickerRunner {
         return services.sessions.describe(client) + (user.isEmpty ? "" : ", user \(user)")
     }
 
-    /// - Parameter end: chosen by the person; nil for the app's.
-    func pick(_ id: String, end: EndChoice?) throws(SetupError) {
+    func pick(_ id: String, _ choice: PickChoice) throws(SetupError) {
         let offer = run.presentation.offers.first { $0.id == id }
-        if let offer, let end {
-            let choices = run.ends(of: offer, services.registry.ledger, services.registry.policy).choices
-            guard choices.contains(end) else {
-                let offered = choices.map(\.description).joined(separator: ", ")
-                throw .invalid("end", end, choices.isEmpty ? "no choice is offered" : "must be one of \(offered)")
-            }
-        }
+        if let offer { try run.terms(of: offer, services.registry.ledger, services.registry.policy).check(choice) }
         try ask(.picked(id)) {
             let isUnattended = programs[run.client]?.isUnattended == true
-            record(pick: offer, by: person, end: end, why: isUnattended ? "picked by a script" : "picked by the person")
+            record(pick: offer, by: person, choice, why: isUnattended ? "picked by a script" : "picked by the person")
         }
     }
 
@@ -123,8 +116,8 @@ final class PickerRunner {
         }
     }
 
-    private func record(pick offer: Offer?, by requester: Requester, end: EndChoice? = nil, why: String) {
-        pick = (offer, requester, end)
+    private func record(pick offer: Offer?, by requester: Requester, _ choice: PickChoice = PickChoice(), why: String) {
+        pick = (offer, requester, choice)
         services.audit.record(
             .picked, app: run.session.app.id, accessory: offer?.shared ?? offer?.identifier, by: requester, why: why)
     }
@@ -286,7 +279,7 @@ final class PickerRunner {
             feed(.answered(answer))
         case .cancel: feed(.cancelled)
         case .migrate(let rule):
-            pick = (pick?.offer, rule, nil)
+            pick = (pick?.offer, rule, PickChoice())
             feed(.answered(.accept))
         case .pick(let offer, let verdict):
             if case .listed(let listing) = verdict { attempt = ClaimAttempt(listing: listing) }
@@ -324,10 +317,10 @@ final class PickerRunner {
         case .cancelPairing: cancelPairing()
         case .removeBond(let identity): services.bonds.removeOrphan(identity, after: services.bonds.endPairing())
         case .store(let offer, let identity, let name):
-            feed(writer.store(offer, identity, name, end: pick?.end, by: pick?.requester ?? .daemon, attempt))
+            feed(writer.store(offer, identity, name, pick?.choice ?? PickChoice(), by: pick?.requester ?? .daemon, attempt))
         case .authorize(let id, let bridges): authorize(id, bridges)
         case .rename(let id, let name): feed(writer.rename(id, name, by: person))
-        case .renew(let id): feed(writer.renew(id, end: pick?.end, by: pick?.requester ?? person))
+        case .renew(let id): feed(writer.renew(id, pick?.choice ?? PickChoice(), by: pick?.requester ?? person))
         case .remove(let id): writer.revokeFailed(id, by: cancelledBy ?? person)
         case .migrate:
             search.stopVerifying()

@@ -19,16 +19,16 @@ struct SetupWriter {
     /// Writes the grant of a picked offer.
     ///
     /// - Parameters:
-    ///   - end: the person's choice; nil for the app's.
+    ///   - choice: the person's.
     ///   - attempt: the entry of a claim list by which it was picked.
     /// - Returns: the event for the machine.
     func store(
-        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, end: EndChoice?, by requester: Requester,
+        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ choice: PickChoice, by requester: Requester,
         _ attempt: ClaimAttempt?
     ) -> SetupMachine.Event {
         do throws(SetupError) {
             let name = name ?? (offer.shared == nil ? attempt?.listing.entry.name : nil)
-            let (steps, accessory) = try change(offer, identity, name, end, requester.user)
+            let (steps, accessory) = try change(offer, identity, name, choice, requester.user)
             let claim = try attempt.map { attempt throws(SetupError) in try self.claim(attempt, of: accessory) }
             // The grant and the end of the intent are one transaction: after a power cut there is either both or
             // neither.
@@ -55,7 +55,7 @@ struct SetupWriter {
 
     /// The change that a picked offer makes.
     private func change(
-        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ end: EndChoice?, _ user: UInt32?
+        _ offer: Offer, _ identity: PairedIdentity?, _ name: String?, _ choice: PickChoice, _ user: UInt32?
     ) throws(SetupError) -> (steps: [Ledger.Step], accessory: AccessoryID) {
         let item = run.item(of: offer)
         let traits = run.traits(of: offer)
@@ -68,7 +68,7 @@ struct SetupWriter {
             }
             let steps = registry.ledger.upgrading(
                 granted, to: item.descriptor, offer: offer, identity: identity, awareDevice: awareDevice, traits: traits,
-                user: user)
+                user: user, ceiling: choice.access ?? .full)
             return (steps, id)
         }
         if let shared = offer.shared, registry.ledger.accessories[shared] == nil {
@@ -76,24 +76,25 @@ struct SetupWriter {
         }
         return registry.ledger.adding(
             offer, item: item, identity: identity, name: name, awareDevice: awareDevice, traits: traits, to: app, user: user,
-            time: try services.time.limit(rules(of: offer, end)), grantID: try registry.nextGrantID(), now: services.clock.now)
+            time: try services.time.limit(rules(of: offer, choice.end)), ceiling: choice.access ?? .full,
+            grantID: try registry.nextGrantID(), now: services.clock.now)
     }
 
     /// The ends of the grant, by the person's choice or as the app and the rules have them.
     private func rules(of offer: Offer, _ end: EndChoice?) -> [EndRule] {
-        end.map { $0.rule.map { [$0] } ?? [] } ?? run.ends(of: offer, registry.ledger, registry.policy).rules
+        end.map { $0.rule.map { [$0] } ?? [] } ?? run.terms(of: offer, registry.ledger, registry.policy).ends
     }
 
     /// Gives a grant its time again.
     ///
     /// - Returns: the event for the machine.
-    func renew(_ id: AccessoryID, end: EndChoice?, by requester: Requester) -> SetupMachine.Event {
+    func renew(_ id: AccessoryID, _ choice: PickChoice, by requester: Requester) -> SetupMachine.Event {
         do throws(SetupError) {
             guard let offer = run.presentation.offers.first, let grant = registry.ledger.grant(of: id, to: app) else {
                 return .storeFailed(SetupError(.connectionFailed, "the accessory was removed in the meantime"))
             }
             try PickerRequests.checkRenewal(of: grant)
-            let rules = rules(of: offer, end)
+            let rules = rules(of: offer, choice.end)
             let text = rules.map(\.description).joined(separator: ", ")
             try services.access.setEnd(
                 grant, try services.time.limit(rules), reason: rules.isEmpty ? "renewed without an end" : "renewed: \(text)",

@@ -216,22 +216,30 @@ struct Revoke: ParsableCommand {
 
 struct Limit: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Gives a grant an end, or another one, or none.",
+        abstract: "Limits a grant: gives it an end, and narrows the app's access, or takes either back.",
         discussion: "The time counts from now. A grant that has ended is in force again, without pairing.")
     @OptionGroup var options: BusOptions
     @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String
-    @Argument(help: "90s, 15min, 8h, 7d, 2w, a time of day (18:00), days without a use (idle 30d), or none.") var end: String
+    @Argument(help: "90s, 15min, 8h, 7d, 2w, a time of day (18:00), days without a use (idle 30d), or none.") var end: String?
+    @Option(help: "The most that the app may do: full, read, or a list (180F/2A19:read+listen;180A/2A29:read).")
+    var access: String?
+
+    func validate() throws {
+        if end == nil, access == nil { throw ValidationError("an end or --access is required") }
+    }
 
     func run() throws {
         try Ending.guarding {
             let inventory = try Inventory(options)
             let found = try inventory.grant(grant)
-            _ = try inventory.connection.callAndWait(
-                AccessoryBus.name, found.path, AccessoryBus.grant, "SetEnd", [.string(end)], timeout: .seconds(40))
+            for (member, value) in [("SetAccess", access), ("SetEnd", end)] {
+                guard let value else { continue }
+                _ = try inventory.connection.callAndWait(
+                    AccessoryBus.name, found.path, AccessoryBus.grant, member, [.string(value)], timeout: .seconds(40))
+            }
             let name = StandardOutput.printable(inventory.name(of: found.accessory))
-            StandardOutput.line(
-                end == "none"
-                    ? "limited: \(found.app) may use \(name) without an end" : "limited: \(found.app) may use \(name): \(end)")
+            let limits = [access.map { "access \($0)" }, end.map { $0 == "none" ? "no end" : $0 }].compactMap(\.self)
+            StandardOutput.line("limited: \(found.app) may use \(name): \(limits.joined(separator: ", "))")
         }
     }
 }

@@ -48,13 +48,15 @@ final class LineView: PickerView {
             guard let answer = entry.answer(line) else { return StandardOutput.line(entry.hint) }
             client()?.respond(answer)
         case .shown, nil:
-            // A number, and the end that the person chooses.
-            let words = line.split(separator: " ", maxSplits: 1).map(String.init)
+            // A number, and the end and the access that the person chooses.
+            var words = line.split(separator: " ").map(String.init)
             guard let number = words.first.flatMap({ Int($0) }), shown.indices.contains(number - 1) else {
                 return StandardOutput.line(
                     "enter a number from the list, q to cancel, or mute to cancel and not be asked by this app again")
             }
-            client()?.pick(shown[number - 1], end: words.count > 1 ? words[1].trimmed : nil)
+            words.removeFirst()
+            let access = words.last == "read" ? words.removeLast() : nil
+            client()?.pick(shown[number - 1], end: words.isEmpty ? nil : words.joined(separator: " "), access: access)
         }
     }
 
@@ -80,6 +82,7 @@ final class LineView: PickerView {
                 if !offer.endChoices.isEmpty {
                     StandardOutput.line("   ends to choose from, after the number: \(offer.endChoices.joined(separator: ", "))")
                 }
+                if !offer.accessChoices.isEmpty { StandardOutput.line("   read after the number: the app may read and not write") }
                 continue
             }
             // It was said to be gone.

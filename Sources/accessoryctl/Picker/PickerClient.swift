@@ -117,10 +117,14 @@ final class PickerClient {
 
     // MARK: Answers
 
-    /// - Parameter end: one of the offer's choices; nil for the app's end.
-    func pick(_ offer: PickerOffer, end: String? = nil) {
-        guard let end else { return call("Pick", [.string(offer.id)]) }
-        call("PickWith", [.string(offer.id), .vardict(["end": .string(end)])])
+    /// - Parameters:
+    ///   - end: one of the offer's choices; nil for the app's end.
+    ///   - access: one of the offer's choices; nil for all that the app asks for.
+    func pick(_ offer: PickerOffer, end: String? = nil, access: String? = nil) {
+        var choice: [String: DBusValue] = [:]
+        if let end { choice["end"] = .string(end) }
+        if let access { choice["access"] = .string(access) }
+        if choice.isEmpty { call("Pick", [.string(offer.id)]) } else { call("PickWith", [.string(offer.id), .vardict(choice)]) }
     }
     func respond(_ answer: PromptAnswer) { call("Respond", [AnswerKeys(answer).wire]) }
 

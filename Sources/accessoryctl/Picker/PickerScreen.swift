@@ -27,15 +27,21 @@ struct PickerScreen {
 
     /// - Parameters:
     ///   - end: the end that the person has chosen; nil for the app's.
+    ///   - access: the access that the person has chosen; nil for the app's.
     ///   - typed: the answer so far.
     ///   - top: the first offer that was shown.
     ///   - imageRows: rows of an image that would stand above; 0 for none.
     init(
-        _ state: PickerProperties, selected: String?, end: String? = nil, typed: String, refusal: String?, top: Int, imageRows: Int,
+        _ state: PickerProperties, selected: String?, end: String? = nil, access: String? = nil, typed: String, refusal: String?,
+        top: Int,
+        imageRows: Int,
         in size: Size
     ) {
         var state = state
-        if let end, let index = state.offers.firstIndex(where: { $0.id == selected }) { state.offers[index].ends = [end] }
+        if let index = state.offers.firstIndex(where: { $0.id == selected }) {
+            if let end { state.offers[index].ends = [end] }
+            if access != nil { state.offers[index].access = .read }
+        }
         // A line of all columns makes some terminals wrap.
         let columns = max(8, size.columns - 1)
         let room = max(4, size.rows - 1)
@@ -43,8 +49,7 @@ struct PickerScreen {
             Cells.wrap(StandardOutput.inLocale(words), to: columns, indentation: indented ? Self.gap : "")
         }
         let answer = Self.answer(state, typed).map { text($0) } ?? []
-        let hasChoice = state.offers.contains { $0.id == selected && !$0.endChoices.isEmpty }
-        let keys = text(Self.keys(state, hasChoice: hasChoice))
+        let keys = text(Self.keys(state, state.offers.first { $0.id == selected }))
         var above = [text(Texts.title(state), indented: false), text(Texts.stage(state))]
         if let besides = Texts.besides(state) { above.append(Array(text(besides).prefix(3))) }
         let marked = state.offers.first { $0.id == selected } ?? state.offers.first
@@ -88,11 +93,14 @@ struct PickerScreen {
         return prompt + "  " + typed
     }
 
-    private static func keys(_ state: PickerProperties, hasChoice: Bool) -> String {
+    private static func keys(_ state: PickerProperties, _ offer: PickerOffer?) -> String {
         guard !state.isNaming else { return "Return done   Esc keep the name" }
         guard state.prompt.kind == nil else { return "Esc cancel" }
         let setUp = state.kind == "renewal" ? "Return allow" : "↑ ↓ choose   Return set up"
-        return setUp + (hasChoice ? "   e another end" : "") + "   Esc cancel   M don't ask again"
+        let choices =
+            (offer?.endChoices.isEmpty == false ? "   e another end" : "")
+            + (offer?.accessChoices.isEmpty == false ? "   r read only" : "")
+        return setUp + choices + "   Esc cancel   M don't ask again"
     }
 
     /// The person's next choice of an end: the app's, then each that the offer has.

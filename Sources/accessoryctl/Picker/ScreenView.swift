@@ -20,6 +20,8 @@ final class ScreenView: PickerView {
     private var refusal: String?
     /// The end that the person has chosen for the selected offer; nil for the app's.
     private var end: String?
+    /// The access that the person has chosen for it; nil for all that the app asks for.
+    private var access: String?
     private var drawn = 0
     /// The terminal's size when it was drawn last.
     private var drawnSize = PickerScreen.Size(descriptor: 1)
@@ -104,7 +106,7 @@ final class ScreenView: PickerView {
         let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -offers.count, "F": offers.count]
         let index = offers.firstIndex { $0.id == selected } ?? 0
         selected = offers[min(max(index + (steps[key] ?? 0), 0), offers.count - 1)].id
-        end = nil
+        (end, access) = (nil, nil)
     }
 
     private static let page = 5
@@ -127,9 +129,12 @@ final class ScreenView: PickerView {
             if character == "e", let offer = state.offers.first(where: { $0.id == selected }) {
                 end = PickerScreen.end(after: end, of: offer)
             }
+            if character == "r", let offer = state.offers.first(where: { $0.id == selected }) {
+                access = access == nil ? offer.accessChoices.first : nil
+            }
             guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
             refusal = nil
-            client()?.pick(offer, end: end)
+            client()?.pick(offer, end: end, access: access)
         }
     }
 
@@ -165,7 +170,7 @@ final class ScreenView: PickerView {
 
     func began(_ state: PickerProperties) {
         selected = state.offers.first?.id
-        (refusal, end) = (nil, nil)
+        (refusal, end, access) = (nil, nil, nil)
         (drawn, top) = (0, 0)
         images.removeAll()
         StandardOutput.write("\u{1B}[?25l")
@@ -175,7 +180,7 @@ final class ScreenView: PickerView {
 
     func changed(_ state: PickerProperties, from old: PickerProperties) {
         self.state = state
-        if !state.offers.contains(where: { $0.id == selected }) { (selected, end) = (state.offers.first?.id, nil) }
+        if !state.offers.contains(where: { $0.id == selected }) { (selected, end, access) = (state.offers.first?.id, nil, nil) }
         if state.prompt.kind != old.prompt.kind || state.isNaming != old.isNaming { typed = [] }
         draw()
     }
@@ -203,7 +208,7 @@ final class ScreenView: PickerView {
         let size = PickerScreen.Size(descriptor: 1)
         let image = selectedImage(state)
         let screen = PickerScreen(
-            state, selected: selected, end: end, typed: typedText, refusal: refusal, top: top,
+            state, selected: selected, end: end, access: access, typed: typedText, refusal: refusal, top: top,
             imageRows: image == nil ? 0 : TerminalImage.rows,
             in: size)
         top = screen.top
