@@ -22,6 +22,10 @@ public struct GrantProperties: WireRecord {
     public var descriptor: [String: DBusValue] = [:]
     /// Addresses of the devices that are excluded from a kind.
     public var excluded: [String] = []
+    /// Whether the app is notified of its presence.
+    public var isObserved = false
+    /// Whether it, or a device of the kind, is in range now; false while it is not observed.
+    public var isPresent = false
     /// The uid of the person who set it up; -1 where a rule approved it.
     public var user = -1
     /// Seconds since 1970.
@@ -36,11 +40,12 @@ public struct GrantProperties: WireRecord {
         .init("State", \.state, .word, for: .admins), .init("Enabled", \.isEnabled, .truth, for: .admins),
         .init("Ssid", \.ssid, .bytes, for: .admins), .init("NetworkName", \.networkName, .text, for: .admins),
         .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Excluded", \.excluded, .texts, for: .admins),
+        .init("Observed", \.isObserved, .truth, for: .admins), .init("Present", \.isPresent, .truth, for: .admins),
         .init("Created", \.created, .seconds, for: .admins),
         .init("LastUsed", \.lastUsed, .seconds, for: .admins), .init("User", \.user, .int64, for: .admins),
     ])
 
-    /// The grant as admins see it.
+    /// The grant as admins see it, without the accessory's presence.
     public init(_ grant: Grant) {
         app = grant.app.rawValue
         accessory = AccessoryBus.accessoryPath(grant.accessory)
@@ -50,6 +55,7 @@ public struct GrantProperties: WireRecord {
         networkName = grant.terms.ssid?.description ?? ""
         descriptor = grant.terms.descriptor.keys
         excluded = grant.terms.excluded.sorted().map { BluetoothAddress(value: $0, kind: .public).description }
+        isObserved = grant.isObserved
         user = grant.user.map(Int.init) ?? -1
         created = Int(grant.created)
         lastUsed = Int(grant.lastUsed ?? 0)

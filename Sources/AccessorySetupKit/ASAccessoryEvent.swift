@@ -53,6 +53,7 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     private let type: ASAccessoryEventType
     private let subject: ASAccessory?
     private let failure: ASError?
+    private let news: ASAccessoryPresence?
 
     /// The type of the event.
     open var eventType: ASAccessoryEventType { type }
@@ -65,15 +66,25 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     /// Why, for events that report a failure: an ``ASError``. Nil otherwise.
     open var error: (any Error)? { failure }
 
+    /// The presence of an observed accessory (``ASAccessorySession/observePresence(of:_:completionHandler:)``); nil for
+    /// all other events. The event's type is ``ASAccessoryEventType/unknown``, since apps switch over all of Apple's
+    /// types. Linux only.
+    open var presence: ASAccessoryPresence? { news }
+
     /// An event of no type, for subclasses that stand in for events in an app's tests. Linux only: Apple's class cannot
     /// be made by apps.
     public override init() {
         type = .unknown
         subject = nil
         failure = nil
+        news = nil
     }
 
-    init(_ eventType: ASAccessoryEventType, accessory: ASAccessory? = nil, error: ASError? = nil) {
+    init(
+        _ eventType: ASAccessoryEventType, accessory: ASAccessory? = nil, error: ASError? = nil,
+        presence: ASAccessoryPresence? = nil
+    ) {
+        news = presence
         type = eventType
         subject = accessory
         failure = error
@@ -83,6 +94,7 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
     open override var description: String {
         var text = "ASAccessoryEvent.\(eventType)"
         if let accessory { text += " \(accessory)" }
+        if let presence { text += presence.isPresent ? " present" : " absent" }
         if let error = error as? ASError {
             text += " (\(error.code): \(error.localizedDescription))"
         } else if let error {

@@ -552,7 +552,7 @@ class Invalidated(APITest):
             ("RemoveAccessory", "o", [accessory]), ("UpdatePicker", "aa{sv}", [dbus.Array([], "a{sv}")]),
             ("FinishPickerDiscovery", "", []), ("CancelPicker", "", []), ("RenameAccessory", "oa{sv}", [accessory, sv({})]),
             ("FinishAuthorization", "oa{sv}", [accessory, sv({})]), ("FailAuthorization", "o", [accessory]),
-            ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]),
+            ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]), ("ObservePresence", "ob", [accessory, True]),
         ]:
             with self.subTest(member):
                 self.assertFails(error("Invalidated"), app.request, member, signature, *arguments)

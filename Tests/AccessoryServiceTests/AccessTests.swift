@@ -57,7 +57,7 @@ private func session(of owner: CallerKind) -> [String: Rule] {
         "Invalidate": own,
         "ShowPicker": own, "UpdatePicker": own, "FinishPickerDiscovery": own, "CancelPicker": own, "RenameAccessory": own,
         "RemoveAccessory": own,
-        "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own,
+        "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own, "ObservePresence": own,
     ]
 }
 
@@ -108,7 +108,7 @@ private let rows: [Row] = [
         members: [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
             "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "User": admins, "Revoke": admins,
-            "Excluded": admins, "ListDevices": admins, "Exclude": admins, "Include": admins,
+            "Excluded": admins, "Observed": admins, "Present": admins, "ListDevices": admins, "Exclude": admins, "Include": admins,
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],

@@ -17,7 +17,7 @@ extension ASAccessoryEvent {
             ? ASDiscoveredAccessory(details.accessory ?? "/", details)
             : details.accessory.map { ASAccessory($0, details.properties ?? AccessoryProperties()) }
         let error = details.error.map { ASError(BusError(name: $0, message: details.message ?? "")) }
-        self.init(type, accessory: accessory, error: error)
+        self.init(type, accessory: accessory, error: error, presence: ASAccessoryPresence(details))
     }
 }
 
