@@ -497,7 +497,8 @@ public struct EventDetails: WireRecord {
         .init("accessory", \.accessory, .path), .init("properties", \.properties, .record), .init("picker", \.picker, .path),
         .init("error", \.error, .text), .init("message", \.message, .text), .init("identifier", \.identifier, .text),
         .init("rssi", \.rssi, .int16), .init("advertisement", \.advertisement, .record), .init("ssid", \.ssid, .bytes),
-        .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word), .init("band", \.band, .word), .init("present", \.isPresent, .truth),
+        .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word), .init("band", \.band, .word),
+        .init("present", \.isPresent, .truth),
         .init("reason", \.reason, .word), .init("device", \.device, .text),
     ])
 

@@ -175,7 +175,9 @@ final class Presence {
     private func leaveKinds(_ new: [Int64: Target]) {
         for (id, target) in new where target.isKind && targets[id].map({ $0 != target }) == true {
             let members = Set(hearing.members(by: target.granted.grant).map(\.address))
-            for (subject, _) in machine.states(of: id) where subject.device.map(members.contains) == false { handle(.gone(subject)) }
+            for (subject, _) in machine.states(of: id) where subject.device.map(members.contains) == false {
+                handle(.gone(subject))
+            }
         }
     }
 

@@ -220,7 +220,9 @@ final class ExportedSessions {
             details.properties = AccessoryProperties(granted, device: service.devicePath(of: granted.accessory))
         }
         if let presence = event.presence {
-            (details.isPresent, details.reason, details.rssi) = (presence.state.isPresent, presence.state.reason, presence.state.rssi)
+            (details.isPresent, details.reason, details.rssi) = (
+                presence.state.isPresent, presence.state.reason, presence.state.rssi
+            )
             details.device = presence.device?.description
         }
         details.picker = event.picker.map { AccessoryBus.pickerPath($0) }

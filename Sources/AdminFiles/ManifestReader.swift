@@ -16,7 +16,8 @@ public enum ManifestReader {
             "SocketMode",
         ],
         setup: [
-            "Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "Extension", "Wake", "InfoPlist",
+            "Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "Extension", "Wake",
+            "InfoPlist",
         ],
     ]
 

@@ -345,7 +345,8 @@ enum StoredLimits {
     static func content(of grant: Grant) -> StoredJSON {
         let excluded = grant.terms.excluded
         return StoredJSON([
-            "excluded": StoredJSON(excluded.isEmpty ? nil : excluded.sorted()), "observed": StoredJSON(grant.isObserved ? 1 : nil as Int?),
+            "excluded": StoredJSON(excluded.isEmpty ? nil : excluded.sorted()),
+            "observed": StoredJSON(grant.isObserved ? 1 : nil as Int?),
         ])
     }
 

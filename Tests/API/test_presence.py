@@ -228,7 +228,7 @@ class Wakes(Observing, ViewTest):
         self.path = self.world.directory / "wake"
         self.world.declare("dice", Wake=self.path)
         # For shorter pauses.
-        self.world.config.write_text("[Presence]\nDuty=10\n")
+        self.world.config.write_text("[Presence]\nDuty=50\n")
         self.world.restart_daemon()
         self.dice = self.app()
         self.listening = socket.socket(socket.AF_UNIX)

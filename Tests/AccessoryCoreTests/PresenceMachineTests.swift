@@ -292,9 +292,14 @@ private let device = BluetoothAddress(value: 7, kind: .random)
             if let later = limit.wake(now: now) { now = later } else { wakes += 1 }
         }
         #expect((24...30).contains(wakes))
-        limit.activated(now: now)
-        #expect(limit.wake(now: now) == now + 60)
-        #expect(limit.wake(now: now + 60) == nil)
-        #expect(limit.wake(now: now + 61) == now + 120)
+    }
+
+    @Test func aSessionEndsThem() {
+        var limit = WakeLimit()
+        #expect(limit.wake(now: 0) == nil && limit.wake(now: 60) == nil)
+        limit.activated(now: 70)
+        #expect(limit.wake(now: 100) == 130)
+        #expect(limit.wake(now: 130) == nil)
+        #expect(limit.wake(now: 131) == 190)
     }
 }

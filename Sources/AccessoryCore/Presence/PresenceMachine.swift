@@ -80,8 +80,8 @@ public struct PresenceMachine: Sendable {
         case silent
         /// Heard last at this time, and missed in so many windows since.
         case heard(at: Double, misses: Int)
-        /// Present until this time, unless it is heard.
-        case fading(until: Double)
+        /// Present until this time, unless it is heard after the other time.
+        case fading(until: Double, deafUntil: Double)
     }
 
     /// Seconds between two adverts.
@@ -90,7 +90,11 @@ public struct PresenceMachine: Sendable {
         case guessed(Double)
         case measured(Double)
 
-        var seconds: Double { switch self { case .guessed(let seconds), .measured(let seconds): seconds } }
+        var seconds: Double {
+            switch self {
+            case .guessed(let seconds), .measured(let seconds): seconds
+            }
+        }
     }
 
     private enum Search: Sendable {
@@ -165,7 +169,7 @@ public struct PresenceMachine: Sendable {
             guard tracks[subject]?.holders.contains(holder) == true else { break }
             update(subject, &effects) { track in
                 track.holders.remove(holder)
-                if track.holders.isEmpty { track.signal = .fading(until: now + Self.grace) }
+                if track.holders.isEmpty { track.signal = .fading(until: now + Self.grace, deafUntil: now + Self.reportDelay) }
             }
             isUrgent = true
         case .gone(let subject): update(subject, &effects) { $0.signal = .silent }
@@ -213,7 +217,7 @@ public struct PresenceMachine: Sendable {
         default: return
         }
         // Of a link that has just ended, the radio may report the change as if it were an advert.
-        if case .fading(let end) = tracks[subject]?.signal, now < end - Self.grace + Self.reportDelay { return }
+        if case .fading(_, let end) = tracks[subject]?.signal, now < end { return }
         update(subject, &effects) { track in
             track.rssi = rssi ?? track.rssi
             if track.holders.isEmpty { track.signal = .heard(at: now, misses: 0) }
@@ -244,7 +248,7 @@ public struct PresenceMachine: Sendable {
 
     private mutating func fade(until end: Double) {
         for (subject, track) in tracks {
-            if case .heard = track.signal { tracks[subject]?.signal = .fading(until: end) }
+            if case .heard = track.signal { tracks[subject]?.signal = .fading(until: end, deafUntil: 0) }
         }
     }
 
@@ -262,7 +266,7 @@ public struct PresenceMachine: Sendable {
     /// When a signal ends by time alone.
     private func expiry(of track: Track) -> Double? {
         switch track.signal {
-        case .fading(let end): end
+        case .fading(let end, _): end
         case .heard(let time, _) where duty == 0 && !isMonitoring: time + Self.silence
         case .heard, .silent: nil
         }
@@ -290,7 +294,8 @@ public struct PresenceMachine: Sendable {
             return search = .unneeded
         }
         if isUrgent, now - budget.early >= Limits.presenceEarlyWindow {
-            if case .window = search {} else {
+            if case .window = search {
+            } else {
                 budget = (0, now)
                 search = .pause(until: now)
             }

@@ -30,6 +30,9 @@ struct Inventory {
         /// For people: `disabled`, or how far the set-up has come.
         var shownState: String { properties.isEnabled ? properties.state.rawValue : "disabled" }
 
+        /// For people; empty where the app does not observe the accessory.
+        var shownPresence: String { properties.isObserved ? properties.isPresent ? "  in range" : "  not in range" : "" }
+
         subscript<Value>(dynamicMember path: KeyPath<GrantProperties, Value>) -> Value { properties[keyPath: path] }
     }
 
