@@ -123,7 +123,7 @@ final class Presence {
     /// Whether an accessory, or a device of a kind, is present now; false for a grant that is not observed.
     func isPresent(_ grant: Int64) -> Bool { machine.isPresent(grant) }
 
-    // MARK: What is observed
+    // MARK: Targets
 
     /// The grant as an observed one; nil while the app may not use the accessory.
     private func target(of grant: Grant) -> Target? {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The presence of observed accessories: events for the app, what searching may cost, and apps that are started when one appears."""
+"""The presence of observed accessories: events for the app, the cost of searching, and apps that are started when one appears."""
 
 import os
 import socket
@@ -174,7 +174,7 @@ class Presence(Observing, ViewTest):
         for number in range(20):
             self.observe(begin=number % 2 == 0)
         self.assertFails(error("InvalidRequest"), self.observe, says=["ObservePresence", "20"])
-        # What changes nothing is no request.
+        # One without a change does not count.
         self.observe(begin=False)
 
     def test_a_duty_that_is_none(self):
@@ -281,7 +281,8 @@ class Wakes(Observing, ViewTest):
         self.leave()
         self.enter()
         self.assertFalse(self.woken())
-        self.world.pass_until(self.woken, 60, what="the wake")
+        self.pass_time(60)
+        self.assertTrue(self.woken())
         self.leave()
         self.enter()
         self.pass_time(30)

@@ -149,7 +149,8 @@ import Testing
 
     /// Values of the rows that do not take any text.
     private static let words = [
-        "State": "authorized", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F", "bluetoothRange": "immediate",
+        "State": "authorized", "reason": "advert", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F",
+        "bluetoothRange": "immediate",
         "access": "hear",
         "wifiAwareServiceRole": "publisher", "bluetoothNameSubstringCompareOptions": "literal", "supportedOptions": "bluetoothHID",
         "setupOptions": "rename", "renameOptions": "ssid", "options": "filterDiscoveryResults", "passphrase": "12345678",

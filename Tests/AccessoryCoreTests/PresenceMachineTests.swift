@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presence as a value: what makes an accessory present and absent, how long and how often windows are, and when nothing
-// at all is to happen.
+// Presence as a value: when an accessory is present and absent, how long and how often windows are, and when nothing at
+// all is to happen.
 
 import AccessoryCore
 import AccessoryModel

@@ -21,7 +21,7 @@ public struct PresenceMachine: Sendable {
         }
     }
 
-    /// What a grant observes.
+    /// The accessories that a grant observes.
     public enum Target: Hashable, Sendable {
         /// One accessory; adverts count if the app has it by Bluetooth.
         case accessory(hasBluetooth: Bool)
@@ -220,6 +220,10 @@ public struct PresenceMachine: Sendable {
         if case .fading(_, let end) = tracks[subject]?.signal, now < end { return }
         update(subject, &effects) { track in
             track.rssi = rssi ?? track.rssi
+            // It was there, and the window too short for it.
+            if case .heard(_, let misses) = track.signal, misses > 0 {
+                track.interval = .measured(min(2 * track.interval.seconds, Limits.presenceWindow.upperBound))
+            }
             if track.holders.isEmpty { track.signal = .heard(at: now, misses: 0) }
         }
         guard case .window(var window) = search else { return }
@@ -282,7 +286,7 @@ public struct PresenceMachine: Sendable {
     private var seeksKind: Bool { targets.values.contains { if case .kind = $0 { true } else { false } } }
     private var needsWindows: Bool { duty > 0 && isReady && !isMonitoring && (seeksKind || !sought.isEmpty) }
 
-    /// Long enough for the slowest of them.
+    /// Long enough for the slowest accessory.
     private var windowLength: Double {
         let slowest = sought.compactMap { tracks[$0]?.interval.seconds }.max() ?? 0
         return min(max(slowest, Limits.presenceWindow.lowerBound), Limits.presenceWindow.upperBound)
@@ -321,9 +325,9 @@ public struct PresenceMachine: Sendable {
         search = .window(Window(begin: now, end: now + length))
     }
 
-    /// Whether a window can bring nothing more: each accessory was heard, and its interval is known.
+    /// Whether a window can bring nothing more: each accessory was heard, and its interval is known to be short.
     private func hasHeardAll(in window: Window) -> Bool {
-        guard !seeksKind, duty < 1 else { return false }
+        guard !seeksKind, duty < 1, windowLength == Limits.presenceWindow.lowerBound else { return false }
         return sought.allSatisfy { subject in
             if case .measured = tracks[subject]?.interval { window.heard[subject] != nil } else { false }
         }
@@ -331,12 +335,11 @@ public struct PresenceMachine: Sendable {
 
     /// A whole window is over: counts the accessories that it has missed, and learns intervals.
     private mutating func finish(_ window: Window, _ effects: inout [Effect]) {
-        let length = window.end - window.begin
         for subject in sought {
             guard let track = tracks[subject] else { continue }
             let heard = window.heard[subject]
             update(subject, &effects) { track in
-                track.interval = Self.interval(track.interval, heard.map { $0.gap ?? 2 * length })
+                if let heard { track.interval = Self.interval(track.interval, heard, in: window) }
                 guard heard == nil, case .heard(let time, let misses) = track.signal else { return }
                 track.signal = misses + 1 < Self.mostMisses ? .heard(at: time, misses: misses + 1) : .silent
             }
@@ -347,13 +350,12 @@ public struct PresenceMachine: Sendable {
         }
     }
 
-    /// An interval after a window: a shorter one is believed slowly.
-    private static func interval(_ old: Interval, _ gap: Double?) -> Interval {
-        guard let gap else { return old }
+    /// An interval after a window: a shorter one is believed slowly, and only where two adverts were heard.
+    private static func interval(_ old: Interval, _ heard: (last: Double, gap: Double?), in window: Window) -> Interval {
+        let silence = heard.gap ?? max(heard.last - window.begin, window.end - heard.last)
+        let kept = if case .measured = old, heard.gap != nil { old.seconds * 0.9 } else { old.seconds }
         let limits = Limits.presenceWindow
-        var seconds = gap * 1.25
-        if case .measured(let old) = old { seconds = max(seconds, old * 0.9) }
-        return .measured(min(max(seconds, limits.lowerBound), limits.upperBound))
+        return .measured(min(max(1.25 * silence, kept, limits.lowerBound), limits.upperBound))
     }
 
     // MARK: The timer
