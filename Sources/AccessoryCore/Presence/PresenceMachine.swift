@@ -70,6 +70,14 @@ public struct PresenceMachine: Sendable {
         var rssi: Int?
         var last = PresenceReason.lost
 
+        var wasMissed: Bool {
+            switch signal {
+            case .heard(_, let misses): misses > 0
+            case .silent: holders.isEmpty
+            case .fading: false
+            }
+        }
+
         var state: PresenceState {
             if case .silent = signal, holders.isEmpty { return PresenceState(isPresent: false, reason: last, rssi: nil) }
             return PresenceState(isPresent: true, reason: last, rssi: rssi)
@@ -220,9 +228,9 @@ public struct PresenceMachine: Sendable {
         if case .fading(_, let end) = tracks[subject]?.signal, now < end { return }
         update(subject, &effects) { track in
             track.rssi = rssi ?? track.rssi
-            // It was there, and the window too short for it.
-            if case .heard(_, let misses) = track.signal, misses > 0 {
-                track.interval = .measured(min(2 * track.interval.seconds, Limits.presenceWindow.upperBound))
+            // Where windows have missed it, they may have been too short. A window that hears it twice corrects that.
+            if track.wasMissed, case .measured(let seconds) = track.interval {
+                track.interval = .measured(min(2 * seconds, Limits.presenceWindow.upperBound))
             }
             if track.holders.isEmpty { track.signal = .heard(at: now, misses: 0) }
         }
