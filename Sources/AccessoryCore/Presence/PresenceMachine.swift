@@ -358,10 +358,10 @@ public struct PresenceMachine: Sendable {
         }
     }
 
-    /// An interval after a window: a shorter one is believed slowly, and only where two adverts were heard.
+    /// An interval after a window: a shorter one is believed by halves, and only where two adverts were heard.
     private static func interval(_ old: Interval, _ heard: (last: Double, gap: Double?), in window: Window) -> Interval {
         let silence = heard.gap ?? max(heard.last - window.begin, window.end - heard.last)
-        let kept = if case .measured = old, heard.gap != nil { old.seconds * 0.9 } else { old.seconds }
+        let kept = if case .measured = old, heard.gap != nil { old.seconds / 2 } else { old.seconds }
         let limits = Limits.presenceWindow
         return .measured(min(max(1.25 * silence, kept, limits.lowerBound), limits.upperBound))
     }
