@@ -347,7 +347,7 @@ public struct PresenceMachine: Sendable {
             guard let track = tracks[subject] else { continue }
             let heard = window.heard[subject]
             update(subject, &effects) { track in
-                if let heard { track.interval = Self.interval(track.interval, heard, in: window) }
+                if let heard { track.interval = Self.interval(track.interval, gap: heard.gap) }
                 guard heard == nil, case .heard(let time, let misses) = track.signal else { return }
                 track.signal = misses + 1 < Self.mostMisses ? .heard(at: time, misses: misses + 1) : .silent
             }
@@ -358,12 +358,12 @@ public struct PresenceMachine: Sendable {
         }
     }
 
-    /// An interval after a window: a shorter one is believed by halves, and only where two adverts were heard.
-    private static func interval(_ old: Interval, _ heard: (last: Double, gap: Double?), in window: Window) -> Interval {
-        let silence = heard.gap ?? max(heard.last - window.begin, window.end - heard.last)
-        let kept = if case .measured = old, heard.gap != nil { old.seconds / 2 } else { old.seconds }
+    /// An interval after a window with an advert: a shorter one is believed by halves.
+    private static func interval(_ old: Interval, gap: Double?) -> Interval {
+        guard let gap else { return .measured(old.seconds) }
+        let kept = if case .measured(let old) = old { old / 2 } else { 0.0 }
         let limits = Limits.presenceWindow
-        return .measured(min(max(1.25 * silence, kept, limits.lowerBound), limits.upperBound))
+        return .measured(min(max(1.25 * gap, kept, limits.lowerBound), limits.upperBound))
     }
 
     // MARK: The timer
