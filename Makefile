@@ -59,7 +59,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man docc demo web test kills damage air answers calls outside lab lab-all fresh bench fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
+.PHONY: help deps build release man check-man docc demo web test kills damage air answers calls outside lab lab-all fresh bench bench-presence fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
@@ -188,6 +188,11 @@ bench: release
 	/usr/bin/python3 Tests/Bench/run $(RELEASE)
 	Tests/Support/deps-web
 	BIN=$(CURDIR)/$(RELEASE) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Bench/page
+
+# Presence at several duties, by the test clock of a debug build: minutes.
+bench-presence: build
+	@Tests/Support/deps-test
+	BIN=$(CURDIR)/$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Bench/presence
 
 # All answers that there may be to the daemon's calls: many minutes.
 answers: build

@@ -30,6 +30,10 @@ public struct GrantProperties: WireRecord {
     public var endRules: [String] = []
     /// Seconds since 1970; 0 for a grant that does not end, or has ended.
     public var ends = 0
+    /// Whether the app is notified of its presence.
+    public var isObserved = false
+    /// Whether it, or a device of the kind, is in range now; false while it is not observed.
+    public var isPresent = false
     /// The uid of the person who set it up; -1 where a rule approved it.
     public var user = -1
     /// Seconds since 1970.
@@ -46,11 +50,12 @@ public struct GrantProperties: WireRecord {
         .init("Descriptor", \.descriptor, .dictionary, for: .admins), .init("Excluded", \.excluded, .texts, for: .admins),
         .init("EndRules", \.endRules, .texts, for: .admins), .init("Ends", \.ends, .seconds, for: .admins),
         .init("Access", \.access, .word, for: .admins), .init("Characteristics", \.characteristics, .texts, for: .admins),
+        .init("Observed", \.isObserved, .truth, for: .admins), .init("Present", \.isPresent, .truth, for: .admins),
         .init("Created", \.created, .seconds, for: .admins),
         .init("LastUsed", \.lastUsed, .seconds, for: .admins), .init("User", \.user, .int64, for: .admins),
     ])
 
-    /// The grant as admins see it.
+    /// The grant as admins see it, without the accessory's presence.
     ///
     /// - Parameter end: when it ends, seconds since 1970; nil for one that does not, or has ended.
     public init(_ grant: Grant, end: Int64?) {
@@ -67,6 +72,7 @@ public struct GrantProperties: WireRecord {
         access = use.word
         characteristics = use.list?.entries.map(\.description) ?? []
         excluded = grant.terms.excluded.sorted().map { BluetoothAddress(value: $0, kind: .public).description }
+        isObserved = grant.isObserved
         user = grant.user.map(Int.init) ?? -1
         created = Int(grant.created)
         lastUsed = Int(grant.lastUsed ?? 0)

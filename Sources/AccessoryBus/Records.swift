@@ -522,6 +522,12 @@ public struct EventDetails: WireRecord {
     public var security: NetworkSecurity?
     /// The network's band.
     public var band: NetworkBand?
+    /// Whether it has come into range, or has left it.
+    public var isPresent: Bool?
+    /// Why, or why it was present last.
+    public var reason: PresenceReason?
+    /// The address of a device of a kind.
+    public var device: String?
 
     public init() {}
     public static let recordName = "event"
@@ -530,6 +536,8 @@ public struct EventDetails: WireRecord {
         .init("error", \.error, .text), .init("message", \.message, .text), .init("identifier", \.identifier, .text),
         .init("rssi", \.rssi, .int16), .init("advertisement", \.advertisement, .record), .init("ssid", \.ssid, .bytes),
         .init("networkRssi", \.networkRSSI, .int16), .init("security", \.security, .word), .init("band", \.band, .word),
+        .init("present", \.isPresent, .truth),
+        .init("reason", \.reason, .word), .init("device", \.device, .text),
     ])
 
     /// The details of an accessory that is only discovered; nothing for none.

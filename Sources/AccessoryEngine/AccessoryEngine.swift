@@ -14,6 +14,8 @@ public final class AccessoryEngine {
     public struct Configuration: Hashable, Sendable {
         /// The strength of `immediate`, dBm.
         public var nearness = Matcher.Nearness()
+        /// How much of the time may be spent on searching for observed accessories, percent, 0 to 100.
+        public var presenceDuty = 2
         /// The daemon's own settings.
         public init() {}
     }
@@ -26,6 +28,7 @@ public final class AccessoryEngine {
     private let ends: GrantEnds
     private let networks: AccessoryNetworks
     private let hearing: Hearing
+    private let presence: Presence
     private let explanations: Explanations
 
     /// - Throws: the store's error when it cannot be read.
@@ -49,6 +52,7 @@ public final class AccessoryEngine {
             hearing.review()
             ends.review()
         }
+        presence = Presence(services, hearing, networks, duty: configuration.presenceDuty)
     }
 
     /// Begins to follow the radios, and finishes the work of an earlier run as soon as Bluetooth is ready.
@@ -136,6 +140,7 @@ public final class AccessoryEngine {
     /// - Throws: `InvalidRequest` for one that is active, `Invalidated` for one that has ended.
     public func activate(_ session: Session, accepted: () -> Void = {}) throws(SetupError) {
         try services.sessions.activate(session, accepted: accepted)
+        presence.activated(session)
     }
 
     /// Ends a session, and its picker; nothing happens to one that has ended.
@@ -561,6 +566,23 @@ public final class AccessoryEngine {
     /// - Throws: the store's error.
     public func auditPages(_ query: AuditQuery, of count: Int) throws -> AuditPages { try services.audit.pages(query, of: count) }
 
+    // MARK: Presence
+
+    /// Begins or ends the observation of an accessory, or of a kind, of the app's. Its present state follows as an
+    /// event, in this session.
+    ///
+    /// - Parameter accepted: called between the checks and the first event.
+    /// - Throws: `InvalidRequest` for an accessory of another app, one that cannot be used, and past the limits;
+    ///   `UserRestricted` where a rule denies it; `Unknown` when the store refuses.
+    public func observePresence(
+        _ session: Session, of id: AccessoryID, _ isObserved: Bool, accepted: () -> Void = {}
+    ) throws(SetupError) {
+        try presence.observe(session, id, isObserved, accepted: accepted)
+    }
+
+    /// Whether the accessory of an observed grant is in range; for a kind, whether a device is.
+    public func isPresent(_ grant: Grant) -> Bool { presence.isPresent(grant.id) }
+
     // MARK: Networks
 
     /// Joins the network of an accessory for an app; the interface is the app's until it leaves, goes, or loses its
@@ -602,6 +624,7 @@ extension AccessoryEngine: RadioObserver {
     public func radioChanged(_ state: RadioState, reason: String) {
         services.log.notice("Bluetooth is \(state.rawValue)", metadata: ["reason": "\(reason)"])
         services.publisher.publish(.bluetooth(state))
+        presence.radioChanged()
         services.publisher.publish(.access)
         if state == .ready {
             services.bonds.removeLeftovers()
@@ -621,6 +644,7 @@ extension AccessoryEngine: RadioObserver {
     /// Ends a picker that can find nothing without Bluetooth.
     public func discoveryFailed(_ failure: RadioFailure) {
         services.log.error("discovery failed", metadata: ["reason": "\(failure)"])
+        presence.searchFailed()
         pickers.runner?.radioLost(.bluetooth, "discovery failed: \(failure)", pickers.requests)
     }
 
@@ -628,6 +652,7 @@ extension AccessoryEngine: RadioObserver {
     public func heard(_ changes: [HeardDevice]) {
         explanations.heard(changes)
         hearing.heard(changes)
+        presence.heard(changes)
         pickers.runner?.heard(changes)
     }
 
@@ -649,6 +674,7 @@ extension AccessoryEngine: RadioObserver {
         for accessory in accessories { services.publisher.publish(.deviceChanged(of: accessory)) }
         // Strangers come and go all the time.
         if address == nil || !accessories.isEmpty { services.publisher.publish(.access) }
+        presence.lookAtLinks(address)
         bondWatch.review(address)
     }
 }

@@ -59,6 +59,8 @@ public enum EngineEvent {
     case grantAppeared(Grant)
     case grantChanged(Grant, from: Grant)
     case grantDisappeared(Grant)
+    /// An observed accessory has come into range or left it, or is observed no longer.
+    case presenceChanged(of: Grant)
 }
 
 /// Publishes events to listeners.
@@ -85,6 +87,8 @@ public struct SessionEvent {
     public var error: SetupError?
     /// For `accessoryDiscovered`.
     public var discovered: DiscoveredAccessory?
+    /// For `presenceChanged`.
+    public var presence: PresenceNews?
 
     /// Stores its arguments.
     public init(_ type: SessionEventType, accessory: GrantedAccessory? = nil, picker: Int? = nil, error: SetupError? = nil) {

@@ -37,6 +37,8 @@ final class Hearing {
     private let services: EngineServices
     /// Apps with a client that uses the view.
     private var present: Set<AppID> = []
+    /// Apps that observe a kind.
+    private var observing: Set<AppID> = []
     private var listeners: [AppID: Listener] = [:]
     private var policy = AccessPolicy()
     private var adverts: DiscoveryToken?
@@ -70,13 +72,26 @@ final class Hearing {
         review()
     }
 
+    /// The apps that observe a kind now.
+    func setObserving(_ apps: Set<AppID>) {
+        guard apps != observing else { return }
+        observing = apps
+        review()
+    }
+
+    /// The grants by which a device is heard.
+    func grants(hearing address: BluetoothAddress) -> [Int64] {
+        listeners.values.compactMap { listener in listener.members[address].map { listener.kinds[$0.kind].grant.id } }
+    }
+
     /// Looks at the grants and rules anew: a device that they open no more is not heard from now on.
     func review() {
         var seeks = false
         let rulesChanged = policy != registry.policy
         policy = registry.policy
-        for app in present.union(listeners.keys) {
-            let kinds = present.contains(app) ? kinds(of: app) : []
+        let apps = present.union(observing)
+        for app in apps.union(listeners.keys) {
+            let kinds = apps.contains(app) ? kinds(of: app) : []
             let former = listeners[app]
             guard rulesChanged || kinds.map(\.grant.decisive) != (former?.kinds.map(\.grant.decisive) ?? []) else { continue }
             guard !kinds.isEmpty else {

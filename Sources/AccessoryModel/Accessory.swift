@@ -168,6 +168,8 @@ public struct Grant: Hashable, Sendable {
     public var created: Int64
     /// Seconds since 1970; nil when never.
     public var lastUsed: Int64?
+    /// Whether the app is notified when the accessory comes into range, or leaves it.
+    public var isObserved = false
 
     /// Stores its arguments.
     ///

@@ -17,6 +17,9 @@ public struct AppManifest: Hashable, Sendable {
     /// `Extension=`: the socket of its discovery extension, as an absolute path or as a name in the app's own
     /// directory; nil without one.
     public var discoveryExtension: String?
+    /// `Wake=`: the socket that starts the app when an accessory that it observes appears; a path or a name as above,
+    /// nil without one.
+    public var wakeSocket: String?
 
     /// `Supports=`: the radios that its descriptors may use; never empty in a manifest that was read.
     public var supports: Set<Technology> = []

@@ -94,4 +94,16 @@ public enum Limits {
     public static let pickerPause = 2.0...20
     /// Seconds without a cancel after which the next one is the first again.
     public static let pickerPauseMemory = 60.0
+    /// Grants whose accessories are observed.
+    public static let observedGrants = 256
+    /// Beginnings and ends of observations that one app may ask for in a minute.
+    public static let observationsPerMinute = 20
+    /// Seconds of a discovery window for observed accessories: an advert comes every 10.24 s at least (Core 5.4, Vol 6,
+    /// Part B, 4.4.2.2).
+    public static let presenceWindow = 1.3...10.24
+    /// Seconds between two windows out of turn, such as after the end of a link.
+    public static let presenceEarlyWindow = 60.0
+    /// Seconds from one wake of an app to the next: after the first, and at most, doubled by each that the app does not
+    /// follow by a session.
+    public static let wakePause = 60.0...3600
 }

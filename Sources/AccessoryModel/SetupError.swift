@@ -88,6 +88,8 @@ public enum SessionEventType: Int, Hashable, Sendable, CaseIterable {
     case pickerSetupPairing = 80
     /// The person is asked for a name.
     case pickerSetupRename = 90
+    /// An observed accessory has come into range, or has left it. Not among Apple's.
+    case presenceChanged = 1000
 
     /// The name on the bus.
     public var name: String { "\(self)" }

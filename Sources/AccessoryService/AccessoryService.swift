@@ -247,6 +247,9 @@ extension AccessoryService {
         case .grantAppeared(let grant): grantAppeared(grant)
         case .grantChanged(let grant, let old): grantChanged(grant, from: old)
         case .grantDisappeared(let grant): grantDisappeared(grant)
+        case .presenceChanged(let grant):
+            guard let object = object(of: grant) else { break }
+            server.propertiesChanged(object, AccessoryBus.grant, ["Present"], to: .only(clients.admins))
         }
     }
 

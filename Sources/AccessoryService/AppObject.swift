@@ -59,6 +59,7 @@ final class AppObject: ServiceObject {
             "BluetoothServices": manifest.services.sorted().map(\.description), "BluetoothNames": manifest.names.sorted(),
             "Networks": (manifest.networks ?? []).map(\.description).sorted(),
             "Extension": [manifest.discoveryExtension].compactMap(\.self),
+            "Wake": [manifest.wakeSocket].compactMap(\.self),
             "BluetoothCompanyIdentifiers": manifest.companies.map(\.description).sorted(),
         ]
         .filter { !$0.value.isEmpty }.mapValues { $0.map(ShownName.marked) }

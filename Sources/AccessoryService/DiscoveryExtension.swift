@@ -31,23 +31,36 @@ public final class ExtensionSockets: DiscoveryExtensions {
         do throws(BusError) {
             return ExtensionConnection(try Connection(toPeerAt: path, limits: limits, loop: loop))
         } catch {
-            throw Self.absent(app, error.message)
+            throw Self.absent(app, "Extension", error.message)
         }
     }
 
-    private static func absent(_ app: AppManifest, _ reason: String) -> SetupError {
-        SetupError(.extensionNotFound, "Extension= in \(app.source): \(reason)")
+    public func wake(_ app: AppManifest) throws(SetupError) {
+        let path = try path(of: app, "Wake", app.wakeSocket)
+        do throws(BusError) {
+            try Connection.knock(at: path)
+        } catch {
+            throw Self.absent(app, "Wake", error.message)
+        }
+    }
+
+    private static func absent(_ app: AppManifest, _ key: String, _ reason: String) -> SetupError {
+        SetupError(.extensionNotFound, "\(key)= in \(app.source): \(reason)")
     }
 
     /// - Throws: `ExtensionNotFound` for a socket that is absent, or that another user could have made.
     private func path(of app: AppManifest) throws(SetupError) -> String {
-        guard let name = app.discoveryExtension else { throw Self.absent(app, "is missing") }
+        try path(of: app, "Extension", app.discoveryExtension)
+    }
+
+    private func path(of app: AppManifest, _ key: String, _ name: String?) throws(SetupError) -> String {
+        guard let name else { throw Self.absent(app, key, "is missing") }
         guard let path = name.hasPrefix("/") ? name : directory.map({ "\($0)/\(app.id)/\(name)" }) else {
-            throw Self.absent(app, "\(name): there is no directory of apps' own sockets")
+            throw Self.absent(app, key, "\(name): there is no directory of apps' own sockets")
         }
         var owners = AppMatching.users(of: app)
         owners.formUnion([0, geteuid()])
-        if let problem = Self.problem(with: path, owners) { throw Self.absent(app, problem) }
+        if let problem = Self.problem(with: path, owners) { throw Self.absent(app, key, problem) }
         return path
     }
 

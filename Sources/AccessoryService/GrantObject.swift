@@ -22,7 +22,7 @@ final class GrantObject: ServiceObject {
 
     static func members(_ description: InterfaceDescription) -> ExportedInterface {
         var table = MemberTable<GrantObject>(description)
-        table.properties { object, _ in object.grant.map { GrantProperties($0, end: object.service.engine.end(of: $0)) } }
+        table.properties { object, _ in object.properties }
         table.writable("Enabled", GrantObject.setEnabled)
         table.method("Revoke", for: .admins, GrantObject.revoke)
         table.method("SetEnd", for: .admins, GrantObject.setEnd)
@@ -31,6 +31,14 @@ final class GrantObject: ServiceObject {
         table.method("Exclude", for: .admins, GrantObject.exclude)
         table.method("Include", for: .admins, GrantObject.include)
         return table.complete()
+    }
+
+    private var properties: GrantProperties? {
+        grant.map { grant in
+            var properties = GrantProperties(grant, end: service.engine.end(of: grant))
+            properties.isPresent = service.engine.isPresent(grant)
+            return properties
+        }
     }
 
     private var grant: Grant? { service.engine.ledger.grants[id] }

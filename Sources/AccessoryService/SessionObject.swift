@@ -38,6 +38,7 @@ final class SessionObject: ServiceObject {
         table.method("FinishAuthorization", for: .owner, SessionObject.finishAuthorization)
         table.method("FailAuthorization", for: .owner, SessionObject.failAuthorization)
         table.method("UpdateAuthorization", for: .owner, SessionObject.updateAuthorization)
+        table.method("ObservePresence", for: .owner, SessionObject.observePresence)
         return table.complete()
     }
 
@@ -73,6 +74,13 @@ final class SessionObject: ServiceObject {
     private func removeAccessory(_ call: MethodCall) throws(BusError) {
         let accessory = try accessory(call)
         try mappingErrors { () throws(SetupError) in try service.engine.removeAccessory(session, accessory) { call.reply() } }
+    }
+
+    private func observePresence(_ call: MethodCall) throws(BusError) {
+        let accessory = try accessory(call)
+        try mappingErrors { () throws(SetupError) in
+            try service.engine.observePresence(session, of: accessory, call.arguments[1].booleanValue ?? false) { call.reply() }
+        }
     }
 
     private func updatePicker(_ call: MethodCall) throws(BusError) {
@@ -218,6 +226,12 @@ final class ExportedSessions {
             details.accessory = AccessoryBus.accessoryPath(granted.accessory.id)
             details.properties = AccessoryProperties(
                 granted, device: service.devicePath(of: granted.accessory), end: service.engine.end(of: granted.grant))
+        }
+        if let presence = event.presence {
+            (details.isPresent, details.reason, details.rssi) = (
+                presence.state.isPresent, presence.state.reason, presence.state.rssi
+            )
+            details.device = presence.device?.description
         }
         details.picker = event.picker.map { AccessoryBus.pickerPath($0) }
         details.error = event.error.map { BusError($0).name }

@@ -63,6 +63,9 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
         case accessWillEnd
         /// The right to use an accessory has ended; it is ``ASAccessory/AccessoryState/unauthorized``.
         case accessDidEnd
+        /// An observed accessory has come or gone, or has another reason or strength
+        /// (``ASAccessorySession/observePresence(of:_:completionHandler:)``).
+        case presenceChanged(ASAccessoryPresence)
     }
 
     /// The type of an event whose ``eventType`` is ``ASAccessoryEventType/unknown``, where this module knows it. Linux
@@ -79,6 +82,9 @@ open class ASAccessoryEvent: NSObject, @unchecked Sendable {
 
     /// Why, for events that report a failure: an ``ASError``. Nil otherwise.
     open var error: (any Error)? { failure }
+
+    /// The presence of an observed accessory, of an event with that ``addition``; nil for all others. Linux only.
+    open var presence: ASAccessoryPresence? { if case .presenceChanged(let presence) = extra { presence } else { nil } }
 
     /// An event of no type, for subclasses that stand in for events in an app's tests. Linux only: Apple's class cannot
     /// be made by apps.

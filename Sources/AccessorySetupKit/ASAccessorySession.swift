@@ -300,6 +300,29 @@ open class ASAccessorySession: NSObject, @unchecked Sendable {
         try await answer { removeAccessory(accessory, completionHandler: $0) }
     }
 
+    /// Begins or ends the observation of an accessory's presence. Events with an ``ASAccessoryEvent/presence`` follow:
+    /// one with the present state at once, in each later session too, and one for each change. The observation is part
+    /// of the app's right to the accessory: it outlives the session, restarts and reboots. Linux only.
+    ///
+    /// - Parameters:
+    ///   - accessory: one of ``accessories``; for a kind, all its devices are observed.
+    ///   - isObserved: false ends the observation.
+    ///   - completionHandler: called when that is done. ``ASError/Code/invalidRequest`` for an accessory that the app
+    ///     cannot use, ``ASError/Code/userRestricted`` where an administrator denies it.
+    @preconcurrency
+    open func observePresence(
+        of accessory: ASAccessory, _ isObserved: Bool = true, completionHandler: @escaping @Sendable ((any Error)?) -> Void
+    ) {
+        request("ObservePresence", completionHandler) { [.objectPath(accessory.object), .boolean(isObserved)] }
+    }
+
+    /// ``observePresence(of:_:completionHandler:)`` as an asynchronous function.
+    ///
+    /// - Throws: the error that the completion handler would get.
+    open func observePresence(of accessory: ASAccessory, _ isObserved: Bool = true) async throws {
+        try await answer { observePresence(of: accessory, isObserved, completionHandler: $0) }
+    }
+
     // MARK: Authorization
 
     /// Finishes setting up an accessory that is ``ASAccessory/AccessoryState/awaitingAuthorization``.

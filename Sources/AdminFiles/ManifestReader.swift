@@ -16,7 +16,8 @@ public enum ManifestReader {
             "SocketMode",
         ],
         setup: [
-            "Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "Extension", "InfoPlist",
+            "Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "Extension", "Wake",
+            "InfoPlist",
         ],
     ]
 
@@ -112,11 +113,11 @@ public enum ManifestReader {
             }
         }
         manifest.discoveryExtension = try file.string(setup, "Extension")
-        if let path = manifest.discoveryExtension, !isSocket(path) {
-            report(setup, "Extension", "\(path): neither an absolute path of at most 107 bytes nor a file name")
-        }
-        if manifest.discoveryExtension?.hasPrefix("/") == false, manifest.socket == nil {
-            report(setup, "Extension", "a file name needs Socket=yes")
+        manifest.wakeSocket = try file.string(setup, "Wake")
+        for (key, path) in [("Extension", manifest.discoveryExtension), ("Wake", manifest.wakeSocket)] {
+            guard let path else { continue }
+            if !isSocket(path) { report(setup, key, "\(path): neither an absolute path of at most 107 bytes nor a file name") }
+            if !path.hasPrefix("/"), manifest.socket == nil { report(setup, key, "a file name needs Socket=yes") }
         }
         if let plist { InfoPlist.read(plist, into: &manifest, &files) { report(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))

@@ -42,6 +42,9 @@ public final class BlueZRadio: Radio {
     private lazy var objects = ObjectReader(
         on: connection, feed: options.feed, devices: devices, adapters: adapterTable, handOver: handOver, log: log,
         onEvent: { [weak self] in self?.handle($0) })
+    private lazy var followed = FollowedDevices(
+        on: connection, devices, adapterTable, handOver, onLinkChange: { [weak self] in self?.observer?.deviceChanged($0) },
+        onHeard: { [weak self] in self?.observer?.heard([$0]) })
     private lazy var pairings = Pairings(
         on: connection, devices: devices, adapters: adapterTable, discovery: discovery, agent: agent,
         inputDirectory: options.inputDirectory, log: log, onEvent: { [weak self] in self?.handle($0) })
@@ -163,6 +166,9 @@ public final class BlueZRadio: Radio {
         return link
     }
 
+    /// A match rule for each device's object.
+    public func follow(_ peers: [BluetoothPeer]) { followed.follow(peers, of: objects.owner) }
+
     /// The object of the adapter that apps see that have no accessory on another one; nil without an adapter.
     public var adapter: ObjectPath? { adapterTable.primary }
 
@@ -174,6 +180,7 @@ public final class BlueZRadio: Radio {
     // MARK: Changes
 
     private func handle(_ event: ObjectReader.Event) {
+        followed.update(owner: objects.owner)
         switch event {
         case .serviceChanged(let owner):
             pairings.serviceChanged(owner)

@@ -149,12 +149,14 @@ enum Rows {
     }
 
     static func grant(_ row: SQLRow, in database: Database) throws -> Grant {
-        Grant(
+        var grant = Grant(
             id: try row.number("id", identifiers), app: try row.word("app") { AppID($0) },
             accessory: try row.key("accessory", "a UUID") { AccessoryID($0) },
             state: try row.word("state") { AuthorizationState(rawValue: $0) }, isEnabled: try row.truth("isEnabled"),
             terms: try terms(row, in: database), user: try row.number(ifAny: "user", UInt32.self),
             created: try row.number("created", times), lastUsed: try row.number(ifAny: "lastUsed", times))
+        grant.isObserved = try row.object("limits", in: database).number(ifAny: "observed", 1...1) != nil
+        return grant
     }
 
     private static func terms(_ row: SQLRow, in database: Database) throws -> Grant.Terms {
@@ -273,7 +275,7 @@ enum Rows {
             SQLValue(StoredDescriptor.content(of: terms.descriptor).text),
             SQLValue(StoredTraits.content(of: terms.traits).text), SQLValue(terms.ssid?.bytes),
             SQLValue(terms.awareDevice.map { Int64(bitPattern: $0) }), SQLValue(terms.classicAddress?.description),
-            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(StoredLimits.content(of: terms).text),
+            SQLValue(terms.ownsClassicBond), SQLValue(terms.hasBluetooth), SQLValue(StoredLimits.content(of: grant).text),
             SQLValue(grant.user.map(Int64.init)), SQLValue(terms.reported.map(content)?.text))
     }
 
@@ -358,7 +360,8 @@ enum StoredTraits {
 
 /// The limits of a grant, as JSON.
 enum StoredLimits {
-    static func content(of terms: Grant.Terms) -> StoredJSON {
+    static func content(of grant: Grant) -> StoredJSON {
+        let terms = grant.terms
         var ends: [String]?
         var isWarned = false
         var ended: [String]?
@@ -378,6 +381,7 @@ enum StoredLimits {
             "excluded": StoredJSON(terms.excluded.isEmpty ? nil : terms.excluded.sorted()), "ends": StoredJSON(ends),
             "warned": StoredJSON(isWarned ? 1 : nil), "ended": StoredJSON(ended),
             "access": StoredJSON(terms.ceiling == .full ? nil : terms.ceiling.text),
+            "observed": StoredJSON(grant.isObserved ? 1 : nil as Int?),
         ])
     }
 

@@ -69,6 +69,8 @@ final class Air {
     private var isPlaying = false
     /// Adverts that were sent during a discovery.
     private(set) var sent: UInt64 = 0
+    /// Seconds of all discoveries that have ended, and the time at which the present one began.
+    private var searches = (ended: 0.0, begin: 0.0)
 
     init(_ scenario: Scenario, input: InputDirectory, loop: MainLoop) {
         self.input = input
@@ -95,10 +97,17 @@ final class Air {
 
     /// Receives every advert. Adverts are sent only while there is a listener.
     func listen(_ owner: AnyObject, _ hear: @escaping (AirAccessory, Scenario.Advert) -> Void) {
+        if listeners.isEmpty { searches.begin = now }
         listeners[ObjectIdentifier(owner)] = hear
     }
 
-    func stopListening(_ owner: AnyObject) { listeners[ObjectIdentifier(owner)] = nil }
+    func stopListening(_ owner: AnyObject) {
+        guard listeners.removeValue(forKey: ObjectIdentifier(owner)) != nil, listeners.isEmpty else { return }
+        searches.ended += now - searches.begin
+    }
+
+    /// Seconds for which at least one adapter has searched.
+    var searchTime: Double { searches.ended + (listeners.isEmpty ? 0 : now - searches.begin) }
 
     private func schedule(_ at: Double, _ body: @escaping () -> Void) {
         if at <= now { body() } else { loop.after(.seconds(at - now), body) }

@@ -94,6 +94,7 @@ enum Interfaces {
             Bonds() -> as
             Connections() -> as
             Adverts() -> t
+            SearchTime() -> d
             Scans() -> u
             Joined() -> a{ss}
             KnownNetworks() -> as

@@ -187,6 +187,9 @@ private final class ControlObject: ExportedObject {
         }
         control.method("Bonds") { [unowned simulator] call throws(BusError) in call.reply(.strings(simulator.bonds)) }
         control.method("Adverts") { [unowned simulator] call throws(BusError) in call.reply(.uint64(simulator.air.sent)) }
+        control.method("SearchTime") { [unowned simulator] call throws(BusError) in
+            call.reply(.double(simulator.air.searchTime))
+        }
         control.method("Scans") { [unowned simulator] call throws(BusError) in call.reply(.uint32(simulator.wifi.scans)) }
         control.method("Joined") { [unowned simulator] call throws(BusError) in
             let joined = simulator.wifi.joined.sorted { $0.key < $1.key }

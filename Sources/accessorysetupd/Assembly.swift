@@ -67,6 +67,7 @@ struct Assembly {
             log: log)
         var engineConfiguration = AccessoryEngine.Configuration()
         engineConfiguration.nearness = Matcher.Nearness(threshold: configuration.immediateRSSI)
+        engineConfiguration.presenceDuty = configuration.presenceDuty
         engine = try AccessoryEngine(
             radio: radio, networks: wifi, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
             extensions: ExtensionSockets(directory: options.appSocketDirectory, loop: loop), log: log)

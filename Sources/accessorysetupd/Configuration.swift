@@ -12,6 +12,9 @@ struct Configuration {
     /// `[View] Linger=`: seconds that an app's links outlive its last connection to the scoped view, 0…3600.
     var linger = 30
 
+    /// `[Presence] Duty=`: how much of the time observed accessories may be searched for, percent, 0…100.
+    var presenceDuty = 2
+
     /// `[Identity] BusIdentity=pidfd-only`: callers on a bus without process descriptors are refused.
     var needsProcessDescriptor = false
 
@@ -23,6 +26,7 @@ struct Configuration {
     private static let view = "View"
     private static let wifi = "WiFi"
     private static let identity = "Identity"
+    private static let presence = "Presence"
 
     init() {}
 
@@ -31,12 +35,16 @@ struct Configuration {
         let file = try KeyFile(path: path)
         let schema: [String: Set<String>] = [
             Self.bluetooth: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"], Self.wifi: ["Interface"],
-            Self.identity: ["BusIdentity"],
+            Self.identity: ["BusIdentity"], Self.presence: ["Duty"],
         ]
         if let problem = file.unknown(besides: schema).first { throw problem }
         if let value = try file.integer(Self.view, "Linger") {
             guard (0...3600).contains(value) else { throw file.problem(Self.view, "Linger", "\(value): must be 0 to 3600") }
             linger = value
+        }
+        if let value = try file.integer(Self.presence, "Duty") {
+            guard (0...100).contains(value) else { throw file.problem(Self.presence, "Duty", "\(value): must be 0 to 100") }
+            presenceDuty = value
         }
         switch try file.string(Self.identity, "BusIdentity") {
         case nil, "any": break

@@ -242,8 +242,12 @@ export class Accessories {
             isOff ? badge(words.switchedOff()) : badge(words.state(accessory.State), accessory.State === "authorized" ? "good" : "warning"),
             accessory.Address ? badge(accessory.Connected ? words.connected() : words.notConnected(), accessory.Connected ? "good" : "") : null,
             joined ? badge(words.joined(joined), "good") : null,
+            grants.some(each => each.Observed) ? this.#presence(grants.some(each => each.Present)) : null,
         ].filter(each => each);
     }
+
+    /** Of an accessory that an app observes. */
+    #presence(isPresent) { return isPresent ? badge(words.inRange(), "good") : badge(words.notInRange()); }
 
     #makeDetails() {
         const about = facts();

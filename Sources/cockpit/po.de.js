@@ -113,6 +113,8 @@ cockpit.locale({
     "not authorized": [null, "nicht freigegeben"],
     "connected": [null, "verbunden"],
     "not connected": [null, "nicht verbunden"],
+    "in range": [null, "in Reichweite"],
+    "not in range": [null, "nicht in Reichweite"],
     "Address": [null, "Adresse"],
     "Bluetooth adapter": [null, "Bluetooth-Adapter"],
     "$0, not present": [null, "$0, zurzeit nicht da"],

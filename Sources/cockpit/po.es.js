@@ -113,6 +113,8 @@ cockpit.locale({
     "not authorized": [null, "no autorizado"],
     "connected": [null, "conectado"],
     "not connected": [null, "no conectado"],
+    "in range": [null, "al alcance"],
+    "not in range": [null, "fuera de alcance"],
     "Address": [null, "Dirección"],
     "Bluetooth adapter": [null, "Adaptador Bluetooth"],
     "$0, not present": [null, "$0, no presente"],

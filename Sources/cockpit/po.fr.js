@@ -113,6 +113,8 @@ cockpit.locale({
     "not authorized": [null, "non autorisé"],
     "connected": [null, "connecté"],
     "not connected": [null, "non connecté"],
+    "in range": [null, "à portée"],
+    "not in range": [null, "hors de portée"],
     "Address": [null, "Adresse"],
     "Bluetooth adapter": [null, "Adaptateur Bluetooth"],
     "$0, not present": [null, "$0, absent"],

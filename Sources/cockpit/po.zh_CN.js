@@ -114,6 +114,8 @@ cockpit.locale({
     "not authorized": [null, "未授权"],
     "connected": [null, "已连接"],
     "not connected": [null, "未连接"],
+    "in range": [null, "在范围内"],
+    "not in range": [null, "不在范围内"],
     "Address": [null, "地址"],
     "Bluetooth adapter": [null, "蓝牙适配器"],
     "$0, not present": [null, "$0，不存在"],

@@ -198,6 +198,8 @@ export const words = {
     })[state] ?? state,
     connected: () => _("connected"),
     notConnected: () => _("not connected"),
+    inRange: () => _("in range"),
+    notInRange: () => _("not in range"),
     address: () => _("Address"),
     adapter: () => _("Bluetooth adapter"),
     adapterMissing: address => fill(_("$0, not present"), address),

@@ -553,7 +553,7 @@ class Invalidated(APITest):
             ("FinishPickerDiscovery", "", []), ("CancelPicker", "", []), ("RenameAccessory", "oa{sv}", [accessory, sv({})]),
             ("RenewAccess", "oa{sv}", [accessory, sv({})]),
             ("FinishAuthorization", "oa{sv}", [accessory, sv({})]), ("FailAuthorization", "o", [accessory]),
-            ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]),
+            ("UpdateAuthorization", "oa{sv}", [accessory, sv({})]), ("ObservePresence", "ob", [accessory, True]),
         ]:
             with self.subTest(member):
                 self.assertFails(error("Invalidated"), app.request, member, signature, *arguments)

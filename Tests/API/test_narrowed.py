@@ -9,7 +9,7 @@ import socket
 import dbus
 
 from harness import service_manager
-from harness.names import ACCESSORY, GRANT, OBJECT_MANAGER, PINK, PROPERTIES, error
+from harness.names import ACCESSORY, GRANT, OBJECT_MANAGER, PINK, PROPERTIES, UNKNOWN_OBJECT, error
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import STANDSTILL, wait

@@ -58,7 +58,7 @@ private func session(of owner: CallerKind) -> [String: Rule] {
         "ShowPicker": own, "UpdatePicker": own, "FinishPickerDiscovery": own, "CancelPicker": own, "RenameAccessory": own,
         "RenewAccess": own,
         "RemoveAccessory": own,
-        "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own,
+        "FinishAuthorization": own, "FailAuthorization": own, "UpdateAuthorization": own, "ObservePresence": own,
     ]
 }
 
@@ -112,9 +112,7 @@ private let rows: [Row] = [
             "App": admins, "Accessory": admins, "State": admins, "Enabled": admins, "Created": admins, "LastUsed": admins,
             "Ssid": admins, "NetworkName": admins, "Descriptor": admins, "User": admins, "Revoke": admins,
             "Excluded": admins, "Access": admins, "Characteristics": admins, "EndRules": admins, "Ends": admins, "SetEnd": admins,
-            "SetAccess": admins,
-            "ListDevices": admins, "Exclude": admins,
-            "Include": admins,
+            "SetAccess": admins, "Observed": admins, "Present": admins, "ListDevices": admins, "Exclude": admins, "Include": admins,
         ]),
     Row(
         place: .app, interface: AccessoryBus.app, seenBy: [.admin],

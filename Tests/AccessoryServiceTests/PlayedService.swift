@@ -23,6 +23,7 @@ private final class StillRadio: Radio {
     let adapters: [RadioAdapter] = []
     func start() {}
     func discover() -> DiscoveryToken { DiscoveryToken {} }
+    func follow(_ peers: [BluetoothPeer]) {}
     func listen() -> DiscoveryToken { DiscoveryToken {} }
     func pair(_ device: RadioDeviceID, support: SupportOptions) {}
     func answer(_ answer: PromptAnswer) {}

@@ -167,10 +167,13 @@ private struct Stage {
         try await stage.session.failAuthorization(for: accessory)
         try await stage.session.removeAccessory(accessory)
         try await stage.session.finishPickerDiscovery()
-        let calls = stage.daemon.calls.elements.suffix(5)
+        try await stage.session.observePresence(of: accessory)
+        try await stage.session.observePresence(of: accessory, false)
+        let calls = stage.daemon.calls.elements.suffix(7)
         #expect(
             calls.map(\.member) == [
                 "FinishAuthorization", "FinishAuthorization", "FailAuthorization", "RemoveAccessory", "FinishPickerDiscovery",
+                "ObservePresence", "ObservePresence",
             ])
         #expect(
             calls.map(\.arguments) == [
@@ -180,7 +183,7 @@ private struct Stage {
                         "ssid": .bytes(Array("Dice".utf8)), "bluetoothTransportBridgingIdentifier": .bytes([1, 2, 3, 4, 5, 6]),
                     ]),
                 ],
-                [object, .vardict([:])], [object], [object], [],
+                [object, .vardict([:])], [object], [object], [], [object, .boolean(true)], [object, .boolean(false)],
             ])
     }
 

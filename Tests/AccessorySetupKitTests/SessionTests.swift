@@ -58,7 +58,9 @@ import Testing
         let (bus, daemon, session, events) = try await Self.begin()
         defer { session.invalidate() }
         try await events.wait(for: .activated)
-        let known = SessionEventType.allCases.filter { $0 != .unknown && $0 != .invalidated && $0 != .activated }
+        // The one without a type of Apple's has a test of its own.
+        let others: Set<SessionEventType> = [.unknown, .invalidated, .activated, .presenceChanged]
+        let known = SessionEventType.allCases.filter { !others.contains($0) }
         for type in known { daemon.emit(type.name) }
         daemon.emit("invalidated")
         try await events.wait(for: .invalidated)
@@ -66,6 +68,26 @@ import Testing
         #expect(events.types == [.activated] + types + [.invalidated])
         let names = events.elements.map { event in event.addition.map { "\($0)" } ?? "\(event.eventType)" }
         #expect(names.dropFirst().dropLast().elementsEqual(known.map(\.name)))
+        withExtendedLifetime(bus) {}
+    }
+
+    @Test func presenceArrivesBesideApplesTypes() async throws {
+        let (bus, daemon, session, events) = try await Self.begin(accessories: [
+            FakeDaemon.accessory: FakeDaemon.properties("Dice")
+        ])
+        defer { session.invalidate() }
+        try await events.wait(for: .activated)
+        #expect(try await events.wait(for: .activated).presence == nil)
+        daemon.emit(
+            "presenceChanged",
+            [
+                "accessory": .objectPath(FakeDaemon.accessory), "properties": .vardict(FakeDaemon.properties("Dice")),
+                "present": .boolean(true), "reason": .string("link"), "rssi": .int16(-50), "device": .string("C0:FF:EE:00:00:01"),
+            ])
+        let event = try await events.wait(for: .unknown)
+        let presence = try #require(event.presence)
+        #expect(presence.isPresent && presence.reason == .link && presence.rssi == -50)
+        #expect(presence.device == "C0:FF:EE:00:00:01" && event.accessory == session.accessories.first)
         withExtendedLifetime(bus) {}
     }
 

@@ -45,7 +45,7 @@ import Testing
         // The daemon's own numbers are the same, name by name.
         for code in SetupError.Code.allCases { #expect(ASError.Code(rawValue: code.rawValue).map { "\($0)" } == "\(code)") }
         // Additions of ours are no cases: apps have exhaustive switches.
-        let additions: [SessionEventType] = [.accessWillEnd, .accessDidEnd]
+        let additions: [SessionEventType] = [.accessWillEnd, .accessDidEnd, .presenceChanged]
         for type in SessionEventType.allCases where !additions.contains(type) {
             #expect(ASAccessoryEventType(rawValue: type.rawValue).map { "\($0)" } == "\(type)")
         }

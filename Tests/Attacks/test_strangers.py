@@ -147,7 +147,8 @@ class Strangers(Attack):
         path = dbus.ObjectPath(self.accessory)
         for member, signature, *arguments in (
                 ("RemoveAccessory", "o", path), ("RenameAccessory", "oa{sv}", path, sv({})), ("RenewAccess", "oa{sv}", path, sv({})), ("FailAuthorization", "o", path),
-                ("FinishAuthorization", "oa{sv}", path, sv({})), ("UpdateAuthorization", "oa{sv}", path, sv({"bluetoothServiceUUID": PINK}))):
+                ("FinishAuthorization", "oa{sv}", path, sv({})), ("UpdateAuthorization", "oa{sv}", path, sv({"bluetoothServiceUUID": PINK})),
+                ("ObservePresence", "ob", path, True)):
             with self.subTest(member):
                 self.assertFails(UNKNOWN_OBJECT, self.board.request, member, signature, *arguments)
         self.assertFails(UNKNOWN_OBJECT, self.board.call, self.accessory, ACCESSORY, "JoinNetwork", "a{sv}", sv({}))

@@ -27,6 +27,7 @@ final class ManualRadio: Radio {
     var aliases: [BluetoothAddress: String] = [:]
 
     func start() {}
+    func follow(_ peers: [BluetoothPeer]) {}
     func listen() -> DiscoveryToken { DiscoveryToken {} }
     func discover() -> DiscoveryToken {
         scans += 1

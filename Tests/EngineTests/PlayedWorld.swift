@@ -72,6 +72,7 @@ final class PlayedRadio: Radio {
     }
 
     func start() {}
+    func follow(_ peers: [BluetoothPeer]) {}
     func listen() -> DiscoveryToken { DiscoveryToken {} }
     func discover() -> DiscoveryToken {
         scans += 1

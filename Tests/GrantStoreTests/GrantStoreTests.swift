@@ -73,9 +73,10 @@ import Testing
         var grant: Grant?
         do {
             let store = try open()
-            let new = Grant(
+            var new = Grant(
                 id: try store.nextGrantID(), app: AppID("com.example.dice")!, accessory: accessory.id, state: .authorized,
                 terms: try terms(), user: .max, created: 7)
+            new.isObserved = true
             grant = new
             try store.persist(intent)
             try store.commit(StoreChange([.put(accessory), .grant(new)]))

@@ -28,6 +28,7 @@ public struct Ledger: Hashable, Sendable {
     private var byAddress: [UInt64: Set<AccessoryID>] = [:]
     private var grantsByNetwork: [SSID: Set<Int64>] = [:]
     private var grantsBySide: [UInt64: Set<Int64>] = [:]
+    private var observing: Set<Int64> = []
 
     /// The stored state; each grant's accessory is among the accessories.
     public init(accessories: [Accessory] = [], grants: [Grant] = []) {
@@ -65,10 +66,12 @@ public struct Ledger: Hashable, Sendable {
         if let side = grant.terms.classicAddress { grantsBySide[side.value, default: []].insert(grant.id) }
         grantsByAccessory[grant.accessory, default: []].insert(grant.id)
         grantsByApp[grant.app, default: []].insert(grant.id)
+        if grant.isObserved { observing.insert(grant.id) }
     }
 
     private mutating func revoke(_ id: Int64) {
         guard let grant = grants.removeValue(forKey: id) else { return }
+        observing.remove(id)
         grantsByAccessory.remove(id, under: grant.accessory)
         grantsByApp.remove(id, under: grant.app)
         if let ssid = grant.terms.ssid { grantsByNetwork.remove(id, under: ssid) }
@@ -76,6 +79,9 @@ public struct Ledger: Hashable, Sendable {
     }
 
     // MARK: Questions
+
+    /// The grants whose accessories are observed, the oldest first.
+    public var observed: [Grant] { observing.sorted().compactMap { grants[$0] } }
 
     /// The accessory with this identity address, of the same kind (public or random); nil for its classic side.
     public func accessory(at address: BluetoothAddress) -> Accessory? {

@@ -4,7 +4,7 @@
 internal import AccessoryCore
 public import AccessoryModel
 
-/// When a future grant ends, and what the app may do by it.
+/// The end of a future grant, and the access that it opens.
 public struct OfferTerms: Hashable, Sendable {
     /// The rules by which it ends without a choice of the person's; empty for no end.
     public private(set) var ends: [EndRule] = []

@@ -13,6 +13,10 @@ public protocol DiscoveryExtensions: AnyObject {
     ///
     /// - Throws: `ExtensionNotFound` when its socket is absent, not to be trusted, or takes no connection.
     func connect(_ app: AppManifest) throws(SetupError) -> any ExtensionLink
+    /// Connects to the socket that starts an app (`Wake=`), and closes the connection.
+    ///
+    /// - Throws: `ExtensionNotFound` when it is absent, not to be trusted, or takes no connection.
+    func wake(_ app: AppManifest) throws(SetupError)
 }
 
 /// A connection to an extension. It ends with `stop`.
@@ -48,5 +52,9 @@ public final class NoExtensions: DiscoveryExtensions {
 
     public func connect(_ app: AppManifest) throws(SetupError) -> any ExtensionLink {
         throw SetupError(.extensionNotFound, "\(app.id): no extension can be reached")
+    }
+
+    public func wake(_ app: AppManifest) throws(SetupError) {
+        throw SetupError(.extensionNotFound, "\(app.id): no socket can be reached")
     }
 }

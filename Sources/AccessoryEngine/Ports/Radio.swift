@@ -93,6 +93,10 @@ public protocol Radio: AnyObject {
     func device(for peer: BluetoothPeer) -> RadioDeviceID?
     /// The link with an identity, as of the last `refresh`, or during discovery.
     func link(with peer: BluetoothPeer) -> RadioLink
+
+    /// Follows these devices in place of earlier ones, without discovery: the observer hears of their links
+    /// (`deviceChanged`), and of adverts that other programs' searches bring. Earlier links show at the next `refresh`.
+    func follow(_ peers: [BluetoothPeer])
 }
 
 extension Radio {

@@ -16,6 +16,7 @@ extension ASAccessoryEvent {
             switch known {
             case .accessWillEnd: .accessWillEnd
             case .accessDidEnd: .accessDidEnd
+            case .presenceChanged: ASAccessoryPresence(details).map { .presenceChanged($0) }
             default: nil
             }
         let accessory: ASAccessory? =

@@ -11,14 +11,24 @@ extension Connection {
     ///
     /// - Throws: when the socket is absent, or takes no connection now.
     public convenience init(toPeerAt path: String, limits: PeerLimits, loop: MainLoop) throws(BusError) {
-        let descriptor = csystem_connect(path)
-        guard descriptor >= 0 else { throw .failed("\(path): \(String(cString: strerror(errno)))") }
-        let socket = FileDescriptor(owning: descriptor)
+        let socket = try Self.dial(path)
         guard Greeting.say(ClientHandshake.words, on: socket.rawValue) else {
             throw .failed("\(path): \(String(cString: strerror(errno)))")
         }
         self.init(
             peer: try PeerTransport.open(socket.rawValue), named: "", handshake: ClientHandshake(), limits: limits, loop: loop)
+    }
+
+    /// Connects to a listening socket, says nothing, and closes the connection: a service manager starts the program
+    /// that the socket belongs to.
+    ///
+    /// - Throws: when the socket is absent, or takes no connection now.
+    public static func knock(at path: String) throws(BusError) { _ = try dial(path) }
+
+    private static func dial(_ path: String) throws(BusError) -> FileDescriptor {
+        let descriptor = csystem_connect(path)
+        guard descriptor >= 0 else { throw .failed("\(path): \(String(cString: strerror(errno)))") }
+        return FileDescriptor(owning: descriptor)
     }
 }
 

@@ -130,7 +130,7 @@ struct Show: ParsableCommand {
             for problem in accessory.problems { StandardOutput.line("problem  \(StandardOutput.printable(problem))") }
             for grant in grants {
                 StandardOutput.line(
-                    "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))"
+                    "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))\(grant.shownPresence)"
                         + (grant.end.isEmpty ? "" : "  ends \(grant.end)")
                 )
                 if let access = grant.narrowing { StandardOutput.line("  access \(StandardOutput.printable(access))") }
@@ -385,7 +385,8 @@ extension Inventory.Grant {
         [
             "id": JSON(Int(id) ?? 0), "app": JSON(self.app), "accessory": JSON(self.accessory.rawValue),
             "name": JSON(inventory.name(of: self.accessory)), "state": JSON(self.state.rawValue),
-            "enabled": JSON(self.isEnabled), "created": JSON(self.created), "lastUsed": JSON(self.lastUsed),
+            "enabled": JSON(self.isEnabled), "observed": JSON(self.isObserved), "present": JSON(self.isPresent),
+            "created": JSON(self.created), "lastUsed": JSON(self.lastUsed),
             "ends": JSON(self.ends), "endRules": JSON(self.endRules),
             "access": JSON(self.access.rawValue), "characteristics": JSON(self.characteristics),
         ]

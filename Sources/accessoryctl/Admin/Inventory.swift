@@ -44,6 +44,9 @@ struct Inventory {
             }
         }
 
+        /// For people; empty where the app does not observe the accessory.
+        var shownPresence: String { properties.isObserved ? properties.isPresent ? "  in range" : "  not in range" : "" }
+
         subscript<Value>(dynamicMember path: KeyPath<GrantProperties, Value>) -> Value { properties[keyPath: path] }
     }
 

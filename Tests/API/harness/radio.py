@@ -58,6 +58,11 @@ class Simulator(Program):
         return int(self._call("Adverts"))
 
     @property
+    def search_time(self):
+        """Seconds for which an adapter has searched, of the simulator's clock."""
+        return float(self._call("SearchTime"))
+
+    @property
     def discovering(self):
         adapter = self._client.call("/org/bluez/hci0", PROPERTIES, "Get", "ss", "org.bluez.Adapter1", "Discovering", to="org.bluez")
         return bool(adapter)

@@ -78,6 +78,7 @@ private final class PlayedRadio: Radio {
 
     func start() {}
     func discover() -> DiscoveryToken { DiscoveryToken {} }
+    func follow(_ peers: [BluetoothPeer]) {}
     func listen() -> DiscoveryToken { DiscoveryToken {} }
     func pair(_ device: RadioDeviceID, support: SupportOptions) { pairing = device }
     func answer(_ answer: PromptAnswer) {}

@@ -18,7 +18,7 @@ private let moduleWords =
         texts: [
             "activated", "invalidated", "accessoryAdded", "accessoryRemoved", "accessoryChanged", "accessoryDiscovered",
             "pickerDidPresent", "pickerDidDismiss", "pickerSetupBridging", "pickerSetupFailed", "pickerSetupPairing",
-            "pickerSetupRename", "migrationComplete", "authorized", "awaitingAuthorization", "unauthorized",
+            "pickerSetupRename", "presenceChanged", "migrationComplete", "authorized", "awaitingAuthorization", "unauthorized",
             "org.accessorysetup1.Error.UserCancelled", "wlan0",
         ],
         interfaces: ["org.accessorysetup1.Accessory", "org.accessorysetup1.Network", "org.accessorysetup1.Session"],

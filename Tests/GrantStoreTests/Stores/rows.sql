@@ -6,7 +6,7 @@ INSERT INTO accessory (id, displayName, address, addressKind, adapter, isBonded,
 INSERT INTO accessGrant (id, app, accessory, state, isEnabled, created, lastUsed, descriptor, hasBluetooth, traits, ssid, awareDevice,
     classicAddress, ownsClassicBond, limits, user) VALUES
     (1, 'com.example.dice', '6F9619FF-8B86-D011-B42D-00C04FC964F1', 'authorized', 1, 1700000000, 9,
-     '{"bluetoothServiceUUID":"180F","bluetoothNameSubstring":"Dice","access":"listed","characteristics":["180F/2A19#2:read+listen"]}', 1, '{}', NULL, NULL, '00:11:22:33:44:55', 1, '{"excluded":[7]}', 1000),
+     '{"bluetoothServiceUUID":"180F","bluetoothNameSubstring":"Dice","access":"listed","characteristics":["180F/2A19#2:read+listen"]}', 1, '{}', NULL, NULL, '00:11:22:33:44:55', 1, '{"excluded":[7],"observed":1}', 1000),
     (3, 'com.example.camera', '6F9619FF-8B86-D011-B42D-00C04FC964F2', 'awaitingAuthorization', 0, 1700000001, NULL,
      '{"ssid":[67,97,109]}', 0, '{}', X'43616D', 4, NULL, 1, '{"ends":["elapsed 3600.5 1h","wall 1700000000.0 18:00"],"warned":1,"access":"180F/2A19:read"}', NULL);
 INSERT INTO elapsedClock VALUES ('boot', 1.5, 1700000000.25, 12.0, 1);

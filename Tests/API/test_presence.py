@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The presence of observed accessories: events for the app, the cost of searching, and apps that are started when one appears."""
+
+import os
+import socket
+
+import dbus
+
+from harness.names import ADMIN, ADMIN_PATH, GRANT, PINK, SESSION, UNKNOWN_OBJECT, error
+from harness.programs import BIN, Program
+from harness.values import item, sv
+from harness.waiting import wait
+from test_kinds import KindTest
+from test_policy import PolicyTest
+from view import ViewTest, path_of
+
+
+def news(app):
+    """The events about presence so far: (present, reason), of a kind with the device."""
+    return [(bool(each["present"]), str(each["reason"]), *([str(each["device"])] if "device" in each else []))
+            for kind, each in app.events if kind == "presenceChanged"]
+
+
+class Observing:
+    """Steps of a test whose app has an accessory."""
+
+    def observe(self, app=None, accessory=None, begin=True):
+        (app or self.dice).request("ObservePresence", "ob", dbus.ObjectPath(accessory or self.accessory), begin)
+
+    def wait_news(self, *last, app=None, passing=0):
+        """The last events about presence are these."""
+        app = app or self.dice
+        happens = lambda: news(app)[-len(last):] == list(last)
+        if passing:
+            self.world.pass_until(happens, passing, what=lambda: f"{last}; came {news(app)}")
+        wait(happens, 10, lambda: f"{last}; came {news(app)}")
+
+    def pass_time(self, seconds):
+        for _ in range(seconds):
+            self.world.pass_second()
+
+    @property
+    def properties(self):
+        return self.world.grants()[self.grant()]
+
+    def searches(self):
+        return sum("presence: a window begins" in line for line in self.world.daemon.lines)
+
+    def audit(self):
+        lines = self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", sv({}))
+        return [(str(each["event"]), str(each["why"])) for each in lines]
+
+
+class Presence(Observing, ViewTest):
+    def test_an_accessory_comes_and_goes(self):
+        self.observe()
+        # In the first answer it was not heard yet; the first window is at once.
+        self.wait_news((False, "lost"), (True, "advert"), passing=5)
+        [*_, (_, last)] = [each for each in self.dice.events if each[0] == "presenceChanged"]
+        self.assertEqual((str(last["accessory"]), int(last["rssi"]), last["properties"]["DisplayName"]), (self.accessory, -50, "Pink"))
+        self.assertEqual((self.properties["Observed"], self.properties["Present"]), (True, True))
+        self.simulator.do("vanish", "pink")
+        # One window that misses it is not enough.
+        self.wait_news((True, "advert"), (False, "advert"), passing=300)
+        self.assertGreaterEqual(self.searches(), 3)
+        self.assertFalse(self.properties["Present"])
+        self.simulator.do("return", "pink")
+        self.wait_news((False, "advert"), (True, "advert"), passing=150)
+
+    def test_it_ends(self):
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        self.observe(begin=False)
+        self.simulator.do("vanish", "pink")
+        before = self.searches()
+        self.pass_time(80)
+        self.assertEqual((news(self.dice)[-1], self.searches()), ((True, "advert"), before))
+        self.assertEqual((self.properties["Observed"], self.properties["Present"]), (False, False))
+        self.assertEqual(
+            [each for each in self.audit() if "presence" in each[1]],
+            [("updated", "its presence is observed"), ("updated", "its presence is no longer observed")])
+
+    def test_a_link_of_any_program_counts_and_costs_nothing(self):
+        self.share()
+        self.unlink(self.pink)
+        self.view("board").connect(self.pink)
+        self.observe()
+        self.wait_news((True, "link"))
+        self.pass_time(80)
+        self.assertEqual((news(self.dice), self.searches()), ([(True, "link")], 0))
+        self.assertEqual(news(self.board), [])
+
+    def test_a_link_that_comes_and_ends(self):
+        self.simulator.do("vanish", "pink")
+        self.observe()
+        self.wait_news((False, "lost"))
+        self.pass_time(5)
+        self.simulator.do("return", "pink")
+        self.view().connect(self.pink)
+        self.wait_news((False, "lost"), (True, "link"))
+        self.simulator.do("vanish", "pink")
+        # Within the grace nothing has changed.
+        self.pass_time(8)
+        self.dice.settle()
+        self.assertEqual(news(self.dice)[-1], (True, "link"))
+        self.wait_news((True, "link"), (False, "link"), passing=6)
+
+    def test_an_advert_within_the_grace(self):
+        self.view().connect(self.pink)
+        self.observe()
+        self.wait_news((True, "link"))
+        self.unlink(self.pink)
+        self.pass_time(30)
+        self.dice.settle()
+        self.assertEqual(news(self.dice), [(True, "link")])
+        self.assertTrue(self.properties["Present"])
+
+    def test_adverts_that_come_anyway(self):
+        """Another program searches: that costs no search of ours."""
+        self.world.config.write_text("[Presence]\nDuty=0\n")
+        self.world.restart_daemon()
+        self.dice = self.app()
+        self.observe()
+        self.wait_news((False, "lost"))
+        self.pass_time(70)
+        self.world.admin.call("/org/bluez/hci0", "org.bluez.Adapter1", "StartDiscovery", to="org.bluez")
+        self.wait_news((False, "lost"), (True, "advert"), passing=5)
+        self.simulator.do("vanish", "pink")
+        self.wait_news((True, "advert"), (False, "advert"), passing=70)
+        self.assertEqual(self.searches(), 0)
+
+    def test_it_survives_the_daemon(self):
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        self.world.restart_daemon()
+        dice = self.app()
+        self.wait_news((True, "advert"), app=dice, passing=5)
+        # A session gets the present state as soon as it is active.
+        again = self.app()
+        self.wait_news((True, "advert"), app=again)
+        self.assertEqual(news(again), [(True, "advert")])
+
+    def test_bluetooth_goes_and_comes_back(self):
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        self.simulator.do("adapterPowerOff", "hci0")
+        self.wait_news((True, "advert"), (False, "lost"), passing=15)
+        self.simulator.do("adapterPowerOn", "hci0")
+        self.wait_news((False, "lost"), (True, "advert"), passing=150)
+
+    def test_only_with_a_grant_that_opens_it(self):
+        self.assertFails(UNKNOWN_OBJECT, self.observe, self.board)
+        self.assertFails(UNKNOWN_OBJECT, self.observe, self.dice, "/org/accessorysetup1/accessory/none")
+        stranger = self.dice.create_session()
+        self.assertFails(
+            error("InvalidRequest"), self.dice.call, stranger, SESSION, "ObservePresence", "ob", self.accessory, True, says=["created"])
+        self.world.admin.call(self.grant(), GRANT, "Revoke")
+        self.assertFails(UNKNOWN_OBJECT, self.observe)
+
+    def test_switched_off_it_observes_nothing(self):
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        self.world.admin.call(self.grant(), "org.freedesktop.DBus.Properties", "Set", "ssv", GRANT, "Enabled", False)
+        before = self.searches()
+        self.assertFails(UNKNOWN_OBJECT, self.observe)
+        self.simulator.do("vanish", "pink")
+        self.pass_time(80)
+        self.assertEqual((news(self.dice)[-1], self.searches(), self.properties["Present"]), ((True, "advert"), before, False))
+        self.simulator.do("return", "pink")
+        self.world.admin.call(self.grant(), "org.freedesktop.DBus.Properties", "Set", "ssv", GRANT, "Enabled", True)
+        self.wait_news((True, "advert"), (True, "advert"), passing=150)
+
+    def test_not_again_and_again(self):
+        for number in range(20):
+            self.observe(begin=number % 2 == 0)
+        self.assertFails(error("InvalidRequest"), self.observe, says=["ObservePresence", "20"])
+        # One without a change does not count.
+        self.observe(begin=False)
+
+    def test_a_duty_that_is_none(self):
+        self.world.daemon.stop()
+        for value in ("101", "-1", "much"):
+            with self.subTest(value):
+                self.world.config.write_text(f"[Presence]\nDuty={value}\n")
+                daemon = Program(BIN / "accessorysetupd", "--bus", self.world.bus.address, "--state-directory", self.world.state, "--config", self.world.config)
+                self.assertEqual(daemon.wait_end(), 78)
+                self.assertIn("accessorysetupd.conf:2: Duty", " ".join(daemon.lines))
+        self.world.config.write_text("[Presence]\nDuty=100\n")
+        self.world.start_daemon()
+
+
+class Denied(Observing, PolicyTest):
+    def test_a_rule_ends_it(self):
+        self.dice = self.app()
+        self.accessory = self.add(self.dice, self.picker(), "near", item("Pink"))
+        self.world.admin.call(path_of(1), "org.bluez.Device1", "Disconnect", to="org.bluez")
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        self.write(f"[Deny rule]\nBluetoothServiceUUID={PINK}\n")
+        self.assertFails(error("UserRestricted"), self.observe, says=["rule"])
+        before = self.searches()
+        self.pass_time(80)
+        self.assertEqual((news(self.dice)[-1], self.searches()), ((True, "advert"), before))
+        # It can be ended all the same.
+        self.observe(begin=False)
+
+
+class PresenceOfKinds(Observing, KindTest):
+    def test_each_device_has_an_event(self):
+        self.simulator.do("vanish", "tag-3")
+        self.observe(accessory=self.allow())
+        addresses = [f"C0:FF:EE:00:02:{number:02X}" for number in (1, 2, 3)]
+        self.world.pass_until(lambda: len(news(self.dice)) >= 3, 10, what="two devices")
+        self.assertEqual(sorted(news(self.dice)), [(False, "lost"), *((True, "advert", each) for each in addresses[:2])])
+        self.simulator.do("vanish", "tag-1")
+        self.wait_news((False, "advert", addresses[0]), passing=300)
+        self.assertTrue(self.world.grants()[self.grant]["Present"])
+        self.admin("Exclude", "s", addresses[1])
+        self.wait_news((False, "advert", addresses[1]))
+        self.assertFalse(self.world.grants()[self.grant]["Present"])
+
+
+class Wakes(Observing, ViewTest):
+    """An app that is started by its socket."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.world.directory / "wake"
+        self.world.declare("dice", Wake=self.path)
+        # For shorter pauses.
+        self.world.config.write_text("[Presence]\nDuty=50\n")
+        self.world.restart_daemon()
+        self.dice = self.app()
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.listening.close)
+        self.listening.bind(str(self.path))
+        self.listening.listen()
+        self.listening.setblocking(False)
+        wait(lambda: self.world.admin.objects()["/org/accessorysetup1/app/com_2eexample_2edice"]["org.accessorysetup1.App"]["Manifest"].get("Wake"),
+             what="the manifest", also_every=0.05)
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+
+    def woken(self):
+        """Whether the daemon has connected since the last time, and has said nothing."""
+        try:
+            peer, _ = self.listening.accept()
+        except BlockingIOError:
+            return False
+        with peer:
+            peer.setblocking(True)
+            self.assertEqual(peer.recv(1), b"")
+        return True
+
+    def leave(self):
+        self.simulator.do("vanish", "pink")
+        self.world.pass_until(lambda: not self.properties["Present"], 300, what="it to leave")
+
+    def enter(self):
+        self.simulator.do("return", "pink")
+        self.world.pass_until(lambda: self.properties["Present"], 200, what="it to return")
+
+    def test_an_app_is_started_when_it_appears(self):
+        self.leave()
+        self.enter()
+        # The app has a session.
+        self.assertFalse(self.woken())
+        self.leave()
+        self.dice.close()
+        self.enter()
+        wait(self.woken, what="the connection", also_every=0.05)
+        dice = self.app()
+        self.wait_news((True, "advert"), app=dice)
+
+    def test_an_app_that_does_not_come_is_woken_less_and_less(self):
+        self.dice.close()
+        self.leave()
+        self.enter()
+        wait(self.woken, what="the connection", also_every=0.05)
+        # Less than a minute later, it waits for the minute to end.
+        self.leave()
+        self.enter()
+        self.assertFalse(self.woken())
+        self.pass_time(60)
+        self.assertTrue(self.woken())
+        self.leave()
+        self.enter()
+        self.pass_time(30)
+        self.assertFalse(self.woken())
+
+    def test_a_place_that_another_user_could_have_made(self):
+        os.chown(self.path, 12345, 12345)
+        self.leave()
+        self.dice.close()
+        self.enter()
+        self.world.daemon.wait_for("an app cannot be woken.*belongs to uid 12345")
+        self.assertFalse(self.woken())
