@@ -65,32 +65,29 @@ final class GrantObject: ServiceObject {
     private func include(_ call: MethodCall) throws(BusError) { try setExcluded(false, call) }
 
     private func setExcluded(_ isExcluded: Bool, _ call: MethodCall) throws(BusError) {
-        guard let grant else { throw .unknownObject(path) }
         let text = call.arguments[0].stringValue ?? ""
         guard let address = BluetoothAddress(text, kind: .public) else {
             throw .invalidArguments("address: \(text): not a Bluetooth address")
         }
-        try mappingErrors { () throws(SetupError) in
-            try service.engine.setExcluded(address, isExcluded, from: grant, by: service.requester(call.sender))
+        try change(call) { grant, requester throws(SetupError) in
+            try service.engine.setExcluded(address, isExcluded, from: grant, by: requester)
         }
-        call.reply()
     }
 
     private func setEnd(_ call: MethodCall) throws(BusError) {
-        guard let grant else { throw .unknownObject(path) }
         let end = try EndChoice.decode(call.arguments[0].stringValue ?? "", "end")
-        try mappingErrors { () throws(SetupError) in
-            try service.engine.setEnd(grant, end, by: service.requester(call.sender))
-        }
-        call.reply()
+        try change(call) { grant, requester throws(SetupError) in try service.engine.setEnd(grant, end, by: requester) }
     }
 
     private func setAccess(_ call: MethodCall) throws(BusError) {
-        guard let grant else { throw .unknownObject(path) }
         let access = try AccessLimit.decode(call.arguments[0].stringValue ?? "", "access")
-        try mappingErrors { () throws(SetupError) in
-            try service.engine.setAccess(grant, access, by: service.requester(call.sender))
-        }
+        try change(call) { grant, requester throws(SetupError) in try service.engine.setAccess(grant, access, by: requester) }
+    }
+
+    /// Changes the grant, and replies.
+    private func change(_ call: MethodCall, _ body: (Grant, Requester) throws(SetupError) -> Void) throws(BusError) {
+        guard let grant else { throw .unknownObject(path) }
+        try mappingErrors { () throws(SetupError) in try body(grant, service.requester(call.sender)) }
         call.reply()
     }
 

@@ -161,7 +161,7 @@ import Testing
     /// Values of the rows that do not take any text.
     private static let words = [
         "State": "authorized", "reason": "advert", "security": "wpa2", "band": "5 GHz", "bluetoothServiceUUID": "180F",
-        "bluetoothRange": "immediate", "access": "hear", "Access": "read",
+        "bluetoothRange": "immediate", "access": "read", "Access": "read",
         "wifiAwareServiceRole": "publisher", "bluetoothNameSubstringCompareOptions": "literal", "supportedOptions": "bluetoothHID",
         "setupOptions": "rename", "end": "8h", "endChoices": "none", "renameOptions": "ssid", "options": "filterDiscoveryResults",
         "passphrase": "12345678",

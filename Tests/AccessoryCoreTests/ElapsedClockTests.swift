@@ -3,6 +3,7 @@
 
 import AccessoryCore
 import AccessoryModel
+import TestSupport
 import Testing
 
 @Suite struct ElapsedClockTests {
@@ -181,7 +182,7 @@ import Testing
     /// A random life: elapsed time never goes back, and never beyond the truth; once the time is known, it is the
     /// truth.
     @Test(arguments: 0..<200) func aRandomLife(seed: UInt64) {
-        var random = SplitMix(seed)
+        var random = SeededGenerator(state: seed)
         var machine = Machine(realTimeClock: seed % 2 == 0)
         machine.synchronize()
         machine.run()
@@ -208,18 +209,6 @@ import Testing
             if isKnown { #expect(abs(machine.elapsed - machine.truth) < 0.001) }
             last = machine.elapsed
         }
-    }
-}
-
-private struct SplitMix {
-    private var state: UInt64
-    init(_ seed: UInt64) { state = seed }
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
     }
 }
 

@@ -77,6 +77,8 @@ private final class Authority: ViewAuthority, ViewService {
                     paths: ["/org/bluez/hci0/dev_C0_FF_EE_00_00_01"])
             ] : []
     }
+    func heard(by app: AppID) -> Set<ObjectPath>? { nil }
+    func setListening(_ apps: Set<AppID>) {}
     func isInput(_ accessory: AccessoryID) -> Bool { false }
     func isLowEnergyOnly(_ accessory: AccessoryID) -> Bool { true }
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as what: String) {}
