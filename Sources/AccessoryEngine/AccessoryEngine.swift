@@ -417,7 +417,7 @@ public final class AccessoryEngine {
     ///   accessory has lost its pairing; `UserRestricted` for one that is switched off or denied; `Unknown` when the
     ///   store refuses.
     public func setEnd(_ grant: Grant, _ end: EndChoice, by requester: Requester) throws(SetupError) {
-        if grant.terms.time != .none { try PickerRequests.checkRenewal(of: grant) }
+        if grant.state == .unauthorized { try PickerRequests.checkRenewal(of: grant) }
         let rules = end.rule.map { [$0] } ?? []
         try services.access.setEnd(
             grant, try services.time.limit(rules), reason: end.rule.map { "ends: \($0)" } ?? "does not end", by: requester)

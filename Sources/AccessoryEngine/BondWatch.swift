@@ -97,7 +97,7 @@ final class BondWatch {
         if accessory.isBonded, refusing.contains(accessory.id) {
             problems.append("it dropped the last link immediately: \(wayOut(of: accessory))")
         }
-        let apps = grants.filter { $0.state == .unauthorized }.map(\.app.rawValue).sorted()
+        let apps = grants.filter { $0.state == .unauthorized && !$0.terms.time.hasEnded }.map(\.app.rawValue).sorted()
         if !apps.isEmpty {
             problems.append("it is no longer paired: pair it again in a picker of \(apps.joined(separator: ", "))")
         }

@@ -36,7 +36,9 @@ final class GrantEnds {
         defer { isReviewing = false }
         var next = Double.infinity
         for id in registry.ledger.grants.keys.sorted() {
-            guard let grant = registry.ledger.grants[id], case .running(let ends, let hasWarned) = grant.terms.time,
+            // One that has lost its bond ends once it is paired again: as ended, it could be renewed without pairing.
+            guard let grant = registry.ledger.grants[id], grant.state != .unauthorized,
+                case .running(let ends, let hasWarned) = grant.terms.time,
                 let remaining = grant.terms.time.remaining(at: services.time.now)
             else { continue }
             let lead = grant.terms.time.lead

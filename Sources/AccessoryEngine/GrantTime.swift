@@ -40,6 +40,7 @@ final class GrantTime {
 
     /// Seconds since 1970, for people; nil for a grant that does not end, or has ended.
     func end(of grant: Grant) -> Int64? {
+        guard grant.state != .unauthorized else { return nil }
         let now = now
         return grant.terms.time.remaining(at: now).map { Int64((now.wall + $0).rounded()) }
     }

@@ -158,6 +158,12 @@ public enum TimeLimit: Hashable, Sendable {
     /// Whether it has ended.
     public var hasEnded: Bool { if case .ended = self { true } else { false } }
 
+    /// The same for an accessory that has lost its bond: once it is paired again, a grant that has ended ends again.
+    public var overdue: TimeLimit {
+        guard case .ended(let rules) = self else { return self }
+        return .running(rules.map { GrantEnd($0, due: .elapsed(0)) }, hasWarned: true)
+    }
+
     /// Seconds until it ends; nil for one that does not, or has.
     public func remaining(at now: Moment) -> Double? {
         guard case .running(let ends, _) = self else { return nil }

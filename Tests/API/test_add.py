@@ -31,7 +31,7 @@ class Add(APITest):
         self.assertEqual((pink["name"], blue["name"]), ("Pink Dice", "Blue Dice"))
         self.assertEqual(len(picker.offers), 2)
         for offer in picker.offers:
-            self.assertEqual(set(offer), {"id", "name", "advertisedName", "rssi", "shared", "hasImage"})
+            self.assertEqual(set(offer), {"id", "name", "advertisedName", "rssi", "shared", "hasImage", "accessChoices"})
             self.assertIsInstance(offer["rssi"], dbus.Int16)
             self.assertFalse(offer["shared"] or offer["hasImage"])
         properties = picker.get_all(path, PICKER)

@@ -177,7 +177,27 @@ import Testing
             if case .failure(let error) = result { refusal = error }
         }
         #expect(refusal?.code == .invalidRequest)
-        #expect(throws: Never.self) { try grantEnds("1h") }
+        #expect(throws: SetupError.self) { try grantEnds("1h") }
         #expect(!isUsable)
+    }
+
+    /// An end in between must not let a renewal take the place of pairing.
+    @Test func aLostBondIsNotRenewedAfterAnEndEither() throws {
+        let session = try grant("1h")
+        let accessory = try #require(bench.engine.ledger.accessories.values.first)
+        try bench.engine.unpair(accessory, reason: "test", by: .admin("test"))
+        bench.clock.advance(7200)
+        #expect(state == .unauthorized && bench.clock.active == 0)
+        var refusal: SetupError?
+        bench.engine.renewAccess(session, accessory.id, options: RenewalOptions()) { result in
+            if case .failure(let error) = result { refusal = error }
+        }
+        #expect(refusal?.code == .invalidRequest)
+        #expect(throws: SetupError.self) { try grantEnds("none") }
+        // Paired again, it begins anew.
+        try grantAgain("1h")
+        #expect(isUsable)
+        bench.clock.advance(3600)
+        #expect(!isUsable && state == .unauthorized)
     }
 }

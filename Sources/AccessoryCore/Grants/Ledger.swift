@@ -360,7 +360,7 @@ public struct Ledger: Hashable, Sendable {
             var changed = grant
             changed.state = .unauthorized
             // Renewing it would not bring the bond back.
-            if changed.terms.time.hasEnded { changed.terms.time = .none }
+            changed.terms.time = changed.terms.time.overdue
             return Step.grant(changed)
         }
         return ([.put(unpaired)] + grants, [accessory.peer].compactMap(\.self))

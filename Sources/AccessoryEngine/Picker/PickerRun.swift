@@ -227,12 +227,15 @@ public final class PickerRun {
             guard let granted = ledger.granted(id, to: app) else { return OfferTerms() }
             return OfferTerms(rules, choices, granted.grant.terms.descriptor, policy.limits(on: granted), isNew: false)
         }
-        guard offer.reported != nil || items.indices.contains(offer.item) else { return OfferTerms() }
-        let item = item(of: offer)
+        let migrated = migrations.first { $0.offer.id == offer.id }?.item
+        guard migrated != nil || offer.reported != nil || items.indices.contains(offer.item) else { return OfferTerms() }
+        let item = migrated ?? self.item(of: offer)
         var limits = policy.limits(on: candidate(of: offer), to: app)
         // An accessory that the app has need not be in range.
         if case .authorization(let id) = request, let granted = ledger.granted(id, to: app) { limits = policy.limits(on: granted) }
-        return OfferTerms(item.end.map { [$0] } ?? [], item.endChoices, item.descriptor, limits, isNew: request == .discovery)
+        // A migration is a question, without a choice.
+        let (isNew, choices) = migrated == nil ? (request == .discovery, item.endChoices) : (false, [])
+        return OfferTerms(item.end.map { [$0] } ?? [], choices, item.descriptor, limits, isNew: isNew)
     }
 
     // MARK: Discoveries

@@ -7,6 +7,18 @@ internal import AccessoryModel
 internal import Logging
 
 final class PickerRunner {
+    /// A pick, or the consent to a migration.
+    private struct Picked {
+        /// Nil for a migration without one.
+        var offer: Offer?
+        var requester: Requester
+        var choice = PickChoice()
+        /// The entry of a claim list by which it was picked.
+        var attempt: ClaimAttempt?
+        /// The bond whose removal the pairing waits for.
+        var awaitedRemoval: BondIntent?
+    }
+
     let run: PickerRun
     let services: EngineServices
     private let programs: PickerRegistry
@@ -14,19 +26,10 @@ final class PickerRunner {
     private let queue = EventQueue<SetupMachine.Event>()
     private lazy var search = RunSearch(run, services) { [weak self] in self?.refreshOffers() }
     private var deadlineTimer: (any EngineTimer)?
-    /// The app's extension, until it is to stop.
-    private var link: (any ExtensionLink)?
-    private var linkTimer: (any EngineTimer)?
-    /// The bond whose removal the pairing waits for.
-    private var awaitedRemoval: BondIntent?
-    /// The offer that was picked, and the requester of the pick or the migration.
-    private(set) var pick: (offer: Offer?, requester: Requester, choice: PickChoice)?
-    /// By an entry of a claim list.
-    private var attempt: ClaimAttempt?
-    /// Reasons to pick nothing that the audit trail has.
-    private var recordedReasons: Set<String> = []
-    /// Offers that the audit trail has.
-    private var recordedOffers: Set<String> = []
+    private let link: RunExtension
+    private var trail: RunTrail
+    /// The pick, or the consent to a migration, until the search goes on.
+    private var picked: Picked?
     /// The app's last confirmation.
     private var confirmation: (settings: AuthorizationSettings, requester: Requester)?
     /// The requester of the end of the run, where that is the app; else the person.
@@ -40,7 +43,8 @@ final class PickerRunner {
         onEnd: @escaping () -> Void
     ) {
         self.run = run
-        self.link = link
+        self.link = RunExtension(link, services.clock)
+        trail = RunTrail(services.audit, run.session.app.id)
         self.services = services
         self.programs = programs
         self.onEnd = onEnd
@@ -116,8 +120,10 @@ final class PickerRunner {
         }
     }
 
-    private func record(pick offer: Offer?, by requester: Requester, _ choice: PickChoice = PickChoice(), why: String) {
-        pick = (offer, requester, choice)
+    private func record(
+        pick offer: Offer?, by requester: Requester, _ choice: PickChoice = PickChoice(), attempt: ClaimAttempt? = nil, why: String
+    ) {
+        picked = Picked(offer: offer, requester: requester, choice: choice, attempt: attempt)
         services.audit.record(
             .picked, app: run.session.app.id, accessory: offer?.shared ?? offer?.identifier, by: requester, why: why)
     }
@@ -164,16 +170,6 @@ final class PickerRunner {
 
     // MARK: The app's extension
 
-    private func startExtension() {
-        guard let link else { return }
-        linkTimer = services.clock.after(Limits.extensionAnswer) { [weak self] in
-            self?.endExtension(
-                SetupError(
-                    .connectionFailed, "extension: no answer to StartDiscovery within \(Int(Limits.extensionAnswer)) s"))
-        }
-        link.start(run.settings) { [weak self] in self?.reported($0) }
-    }
-
     private func reported(_ report: ExtensionReport) {
         if case .ended(let error) = report { return endExtension(error) }
         do throws(SetupError) {
@@ -181,23 +177,15 @@ final class PickerRunner {
         } catch {
             return endExtension(error)
         }
-        if report == .started { linkTimer?.cancel() }
         if run.machine.needsScan { search.update() }
         refreshOffers()
     }
 
     private func endExtension(_ error: SetupError) {
-        guard link != nil else { return }
-        stopExtension()
+        guard link.stop() else { return }
         services.log.warning("extension ended", metadata: ["picker": "\(run.id)", "reason": "\(error.message)"])
         services.audit.record(.refused, app: run.session.app.id, by: .daemon, why: error.message)
         feed(.extensionEnded(error))
-    }
-
-    private func stopExtension() {
-        linkTimer?.cancel()
-        link?.stop()
-        link = nil
     }
 
     // MARK: Offers
@@ -246,7 +234,7 @@ final class PickerRunner {
                 }
                 // First the stage, then the app's event about it.
                 if run.presentation != before { services.publisher.publish(.pickerChanged(run)) }
-                recordOffers()
+                trail.record(run.presentation.offers)
                 for effect in effects { perform(effect) }
                 if run.client == .policy, run.presentation != before { answerByPolicy() }
             } catch {
@@ -256,35 +244,23 @@ final class PickerRunner {
         }
     }
 
-    /// Every accessory that was offered, once in a run. Bounded: a stranger may come by a new address each minute.
-    private func recordOffers() {
-        for offer in run.presentation.offers
-        where recordedOffers.count < Limits.discoveredPerPicker && recordedOffers.insert(offer.id).inserted {
-            services.audit.record(
-                .offered, app: run.session.app.id, accessory: offer.shared ?? offer.identifier, by: .daemon,
-                why: offer.advertisedName)
-        }
-    }
-
     /// Answers as the policy does, where no person is.
     private func answerByPolicy() {
-        switch PolicyAnswer(to: run, services.registry, pick: pick?.offer, entry: attempt?.listing.entry) {
+        switch PolicyAnswer(to: run, services.registry, pick: picked?.offer, entry: picked?.attempt?.listing.entry) {
         case nil: break
-        case .wait(let reasons):
-            for reason in reasons where recordedReasons.insert(reason).inserted {
-                services.audit.record(.refused, app: run.session.app.id, by: .daemon, why: reason)
-            }
+        case .wait(let reasons): trail.record(reasons: reasons)
         case .respond(let answer):
-            attempt?.isAnswered = true
+            picked?.attempt?.isAnswered = true
             feed(.answered(answer))
         case .cancel: feed(.cancelled)
         case .migrate(let rule):
-            pick = (pick?.offer, rule, PickChoice())
+            picked = Picked(offer: picked?.offer, requester: rule)
             feed(.answered(.accept))
         case .pick(let offer, let verdict):
+            var attempt: ClaimAttempt?
             if case .listed(let listing) = verdict { attempt = ClaimAttempt(listing: listing) }
             record(
-                pick: offer, by: verdict.requester,
+                pick: offer, by: verdict.requester, attempt: attempt,
                 why: offer.kind == nil
                     ? "approved without a person, at \(offer.rssi.map { "\($0) dBm" } ?? "an unknown distance")"
                     : "a kind, approved without a person")
@@ -297,42 +273,43 @@ final class PickerRunner {
         let writer = SetupWriter(services: services, run: run)
         switch effect {
         case .startScan:
-            pick = nil
-            endAttempt()
+            forgetPick()
             search.start()
-            startExtension()
+            link.start(run.settings) { [weak self] in self?.reported($0) }
             refreshOffers()
         case .stopScan:
             search.stop()
-            stopExtension()
+            link.stop()
         case .startDeadline: startDeadline()
         case .stopDeadline:
             run.deadline = nil
             deadlineTimer?.cancel()
             services.publisher.publish(.pickerDeadlineChanged)
         case .pair(let offer):
-            stopExtension()
+            link.stop()
             pair(offer)
         case .answer(let answer): services.radio.answer(answer)
         case .cancelPairing: cancelPairing()
         case .removeBond(let identity): services.bonds.removeOrphan(identity, after: services.bonds.endPairing())
         case .store(let offer, let identity, let name):
-            feed(writer.store(offer, identity, name, pick?.choice ?? PickChoice(), by: pick?.requester ?? .daemon, attempt))
+            feed(
+                writer.store(
+                    offer, identity, name, picked?.choice ?? PickChoice(), by: picked?.requester ?? .daemon, picked?.attempt))
         case .authorize(let id, let bridges): authorize(id, bridges)
         case .rename(let id, let name): feed(writer.rename(id, name, by: person))
-        case .renew(let id): feed(writer.renew(id, pick?.choice ?? PickChoice(), by: pick?.requester ?? person))
+        case .renew(let id): feed(writer.renew(id, picked?.choice ?? PickChoice(), by: picked?.requester ?? person))
         case .remove(let id): writer.revokeFailed(id, by: cancelledBy ?? person)
         case .migrate:
             search.stopVerifying()
-            for target in run.migrations { writer.migrate(target, by: pick?.requester ?? person) }
+            for target in run.migrations { writer.migrate(target, by: picked?.requester ?? person) }
             for failure in run.refusedMigrations { writer.report(.failure(failure)) }
             feed(.migrated)
         case .emit(let event): publish(event)
         case .end:
             deadlineTimer?.cancel()
             search.end()
-            endAttempt()
-            stopExtension()
+            forgetPick()
+            link.stop()
             _ = services.bonds.endPairing()
             onEnd()
             services.publisher.publish(.pickerClosed(run))
@@ -340,9 +317,10 @@ final class PickerRunner {
         }
     }
 
-    private func endAttempt() {
-        if let attempt { services.registry.endAttempt(at: attempt.listing.key) }
-        attempt = nil
+    /// An entry that was tried comes last from now on, unless its accessory was set up.
+    private func forgetPick() {
+        if let attempt = picked?.attempt { services.registry.endAttempt(at: attempt.listing.key) }
+        picked = nil
     }
 
     private func startDeadline() {
@@ -380,19 +358,19 @@ final class PickerRunner {
     private func pair(_ offer: Offer, after old: BondIntent) throws(SetupError) {
         let failure = SetupError(.connectionFailed, "an earlier pairing with it is being removed: try again in a moment")
         // Bridging ends by itself.
-        guard !services.access.isBridging, awaitedRemoval == nil else { throw failure }
-        awaitedRemoval = old
+        guard !services.access.isBridging, picked?.awaitedRemoval == nil else { throw failure }
+        picked?.awaitedRemoval = old
         services.bonds.removeBond(of: old) { [weak self] in
-            guard let self, self.awaitedRemoval == old else { return }
-            self.awaitedRemoval = nil
+            guard let self, self.picked?.awaitedRemoval == old else { return }
+            self.picked?.awaitedRemoval = nil
             guard self.services.bonds.intent(with: old.peer) == nil else { return self.feed(.pairingFailed(failure)) }
             self.pair(offer)
         }
     }
 
     private func cancelPairing() {
-        guard awaitedRemoval != nil else { return services.radio.cancelPairing() }
-        awaitedRemoval = nil
+        guard picked?.awaitedRemoval != nil else { return services.radio.cancelPairing() }
+        picked?.awaitedRemoval = nil
         feed(.pairingFailed(SetupError(.connectionFailed, "cancelled")))
     }
 
@@ -402,8 +380,8 @@ final class PickerRunner {
         case .success(let identity):
             services.log.info("paired", metadata: ["picker": "\(run.id)"])
             services.audit.record(
-                identity.wasPairedBefore ? .adopted : .paired, app: run.session.app.id, accessory: pick?.offer?.identifier,
-                by: pick?.requester ?? .daemon,
+                identity.wasPairedBefore ? .adopted : .paired, app: run.session.app.id, accessory: picked?.offer?.identifier,
+                by: picked?.requester ?? .daemon,
                 why: identity.wasPairedBefore ? "another program has paired it, picker \(run.id)" : "for picker \(run.id)")
             // Another program was faster: the bond is not ours to undo.
             if identity.wasPairedBefore, let intent = bonds.endPairing() { bonds.delete(intent) }
