@@ -55,7 +55,7 @@ class Add(APITest):
         snapshot = details["properties"]
         self.assertEqual(set(snapshot), {
             "DisplayName", "State", "BluetoothIdentifier", "BluetoothTransportBridgingIdentifier", "Ssid",
-            "WiFiAwarePairedDeviceID", "Descriptor", "Device", "Endpoint"})
+            "WiFiAwarePairedDeviceID", "Descriptor", "Device", "Endpoint", "Ends", "Access", "Characteristics"})
         self.assertEqual((snapshot["DisplayName"], snapshot["State"]), ("Pink Dice", "authorized"))
         uuid.UUID(snapshot["BluetoothIdentifier"])
         self.assertEqual(snapshot["Device"], "/org/bluez/hci0/dev_C0_FF_EE_00_00_01")
