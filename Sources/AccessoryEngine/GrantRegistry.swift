@@ -25,7 +25,7 @@ final class GrantRegistry {
     private var recorded: [AuditEntry.Event: [Int64: Double]] = [:]
 
     /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
-    private static let betweenUses = 60.0
+    static let betweenUses = 60.0
 
     init(
         _ ledger: Ledger, _ claims: Claims, _ store: any LedgerStore, _ sessions: Sessions, _ publisher: EventPublisher,

@@ -120,7 +120,8 @@ final class Hearing {
             guard var listener = listeners.removeValue(forKey: app) else { continue }
             var hasNew = false
             for content in changes.lazy.compactMap(\.content) where admit(content, to: &listener, of: app) { hasNew = true }
-            noteUses(&listener, changes, of: app)
+            // An app that only observes its presence does not use a kind.
+            if present.contains(app) { noteUses(&listener, changes, of: app) }
             listeners[app] = listener
             if hasNew { services.publisher.publish(.hearing(app)) }
         }
@@ -129,20 +130,19 @@ final class Hearing {
     /// An app uses a kind while it hears its devices.
     private func noteUses(_ listener: inout Listener, _ changes: [HeardDevice], of app: AppID) {
         let now = services.clock.uptime
-        guard listener.used.count < listener.kinds.count || listener.used.values.contains(where: { now - $0 >= Self.betweenUses })
+        guard
+            listener.used.count < listener.kinds.count
+                || listener.used.values.contains(where: { now - $0 >= GrantRegistry.betweenUses })
         else { return }
         for change in changes {
             guard let kind = listener.members[change.address]?.kind,
-                listener.used[kind].map({ now - $0 >= Self.betweenUses }) ?? true
+                listener.used[kind].map({ now - $0 >= GrantRegistry.betweenUses }) ?? true
             else { continue }
             listener.used[kind] = now
             services.registry.recordUse(
                 of: listener.kinds[kind].accessory.id, by: app, requester: .daemon, as: "heard its devices")
         }
     }
-
-    /// Seconds between two notes that a kind is used.
-    private static let betweenUses = 60.0
 
     /// - Returns: whether the device is a new one.
     private func admit(_ advert: Advertisement, to listener: inout Listener, of app: AppID) -> Bool {

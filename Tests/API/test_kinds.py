@@ -99,6 +99,7 @@ class Kinds(KindTest):
             (device[DEVICE1]["Name"], device[DEVICE1]["Address"], bytes(device[DEVICE1]["ManufacturerData"][0xFFFF])),
             ("tag-1", "C0:FF:EE:00:02:01", b"\x01\x02"))
         wait(lambda: view.changes(self.tags[2], "RSSI"), what="the strength of a tag")
+        wait(lambda: self.world.grants()[self.grant]["LastUsed"] > 0, what="the use to be noted", also_every=0.05)
         self.simulator.do("vanish", "tag-2")
         wait(lambda: view.told("InterfacesRemoved", self.tags[1]), seconds=60, what="a tag to go")
         self.simulator.do("return", "tag-2")

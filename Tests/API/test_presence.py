@@ -212,6 +212,8 @@ class PresenceOfKinds(Observing, KindTest):
         addresses = [f"C0:FF:EE:00:02:{number:02X}" for number in (1, 2, 3)]
         self.world.pass_until(lambda: len(news(self.dice)) >= 3, 10, what="two devices")
         self.assertEqual(sorted(news(self.dice)), [(False, "lost"), *((True, "advert", each) for each in addresses[:2])])
+        # To observe it is no use: idle days go on.
+        self.assertEqual(self.world.grants()[self.grant]["LastUsed"], 0)
         self.simulator.do("vanish", "tag-1")
         self.wait_news((False, "advert", addresses[0]), passing=300)
         self.assertTrue(self.world.grants()[self.grant]["Present"])
