@@ -70,13 +70,13 @@ public struct PickerOffer: WireRecord {
 
     /// - Parameters:
     ///   - ends: those of the grant.
-    ///   - permitted: the access, as far as rules permit it.
+    ///   - access: the use that the app gets; nil where nothing is to be said about it.
     ///   - canBeNarrowed: whether the person may permit reading alone.
     ///   - resembled: the name in use that one of the offer's names looks like.
     ///   - hasImage: whether the app gave a picture for it.
     ///   - isTwin: whether another accessory was offered under the same name.
     public init(
-        _ offer: Offer, ends: [EndRule], choices: [EndChoice], permitted: AccessLimit, canBeNarrowed: Bool, resembled: String?,
+        _ offer: Offer, ends: [EndRule], choices: [EndChoice], access: AccessLimit?, canBeNarrowed: Bool, resembled: String?,
         hasImage: Bool, isTwin: Bool = false
     ) {
         self.ends = ends.map(\.description)
@@ -96,9 +96,8 @@ public struct PickerOffer: WireRecord {
         devicesInRange = offer.kind?.count
         namesInRange = offer.kind?.names.map(ShownName.marked) ?? []
         endpoint = offer.reported?.endpoint?.description
-        let shown = offer.kind == nil && permitted != .full ? permitted : offer.access
-        let use = shown.map { DiscoveryDescriptor.Access.use($0) }
-        access = use?.word
+        let use = access.map { DiscoveryDescriptor.Access.use($0) }
+        self.access = use?.word
         characteristics = (use?.list?.entries ?? []).map { entry in
             AssignedNames.name(of: entry.identity.characteristic).map { "\($0) (\(entry))" } ?? entry.description
         }

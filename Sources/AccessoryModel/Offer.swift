@@ -28,8 +28,6 @@ public struct Offer: Hashable, Sendable {
     public var aware: AwareService?
     /// How the app's extension knows it; nil for one that the radios alone have found.
     public var reported: ReportedIdentity?
-    /// The use of its characteristics that the app gets; nil for full access, unless the app has had less.
-    public var access: AccessLimit?
     /// Of an offer that stands for a kind of devices, which has no sides of its own.
     public var kind: Kind?
 

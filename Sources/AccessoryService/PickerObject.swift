@@ -58,7 +58,7 @@ final class PickerObject: ServiceObject {
         properties.offers = shown.offers.map { offer in
             let terms = service.engine.terms(run, of: offer)
             return PickerOffer(
-                offer, ends: terms.ends, choices: terms.endChoices, permitted: terms.access, canBeNarrowed: terms.canBeNarrowed,
+                offer, ends: terms.ends, choices: terms.endChoices, access: terms.access, canBeNarrowed: terms.canBeNarrowed,
                 resembled: service.exportedPicker.nameInUse(resembledBy: offer),
                 hasImage: service.engine.hasImage(run, offer: offer), isTwin: twins.contains(offer.id))
         }

@@ -115,7 +115,7 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         func encoded(_ offer: Offer, resembled: String? = nil, hasImage: Bool = false) throws -> [String: DBusValue] {
             try #require(
                 PickerOffer(
-                    offer, ends: [], choices: [], permitted: .full, canBeNarrowed: false, resembled: resembled, hasImage: hasImage
+                    offer, ends: [], choices: [], access: nil, canBeNarrowed: false, resembled: resembled, hasImage: hasImage
                 ).wire.vardictValue)
         }
         let least = ["advertisedName": "s", "hasImage": "b", "id": "s", "name": "s", "shared": "b"]
@@ -125,11 +125,11 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         #expect(try encoded(offer(nil), resembled: "Die\u{202E}")["resembles"] == .string("Die\u{FFFD}"))
         #expect(try encoded(offer(-40_000))["rssi"] == .int16(.min))
         let twin = PickerOffer(
-            offer(nil), ends: [], choices: [], permitted: .full, canBeNarrowed: false, resembled: nil, hasImage: false, isTwin: true
+            offer(nil), ends: [], choices: [], access: nil, canBeNarrowed: false, resembled: nil, hasImage: false, isTwin: true
         )
         #expect(twin.addressEnd == nil, "it has no address")
         let ending = PickerOffer(
-            offer(nil), ends: [.duration(seconds: 60)], choices: [.none], permitted: .read, canBeNarrowed: true, resembled: nil,
+            offer(nil), ends: [.duration(seconds: 60)], choices: [.none], access: .read, canBeNarrowed: true, resembled: nil,
             hasImage: false)
         #expect(ending.accessChoices == ["read"] && ending.access == .read)
         #expect(ending.ends == ["1min"] && ending.endChoices == ["none"])

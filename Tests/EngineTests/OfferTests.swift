@@ -147,4 +147,47 @@ import Testing
         bench.hear(1, rssi: nil)
         #expect(run.presentation.offers.isEmpty)
     }
+
+    /// The grant of an accessory, or a kind, that is picked without pairing.
+    private func grant(_ bench: Bench, _ change: (inout DisplayItem) -> Void) throws -> (Session, Grant) {
+        try bench.engine.registerPicker(ClientID(":picker"))
+        let session = try bench.session()
+        var item = bench.item()
+        item.descriptor.supportedOptions = []
+        change(&item)
+        try bench.engine.showPicker(session, items: [item], settings: PickerSettings())
+        bench.hear(1)
+        let run = try #require(bench.engine.picker)
+        try bench.engine.pick(run, offer: try #require(run.presentation.offers.first?.id))
+        return (session, try #require(bench.engine.ledger.grants.values.first))
+    }
+
+    @Test func anUpdateOffersFullAccessToAnAppThatHasHadLess() throws {
+        let bench = try Bench()
+        let (session, grant) = try grant(bench) { _ in }
+        try bench.engine.setAccess(grant, .read, by: .admin("test"))
+        var other = DiscoveryDescriptor()
+        other.serviceUUID = BluetoothUUID("FFF0")
+        try bench.engine.updateAuthorization(session, grant.accessory, descriptor: other)
+        let run = try #require(bench.engine.picker)
+        let offer = try #require(run.presentation.offers.first)
+        #expect(bench.engine.terms(run, of: offer).access == .full)
+        // The offers stay, and the picker shows other terms.
+        let changes = bench.witness.offers.count
+        try bench.engine.setAccess(try #require(bench.engine.ledger.grants[grant.id]), .full, by: .admin("test"))
+        #expect(run.presentation.offers == [offer] && bench.engine.terms(run, of: offer).access == nil)
+        #expect(bench.witness.offers.count == changes + 1)
+    }
+
+    @Test func aKindHasNoAccessInItsTerms() throws {
+        let bench = try Bench()
+        let (session, grant) = try grant(bench) { item in
+            item.descriptor.access = .hear
+            item.end = .duration(seconds: 3600)
+        }
+        bench.engine.renewAccess(session, grant.accessory, options: RenewalOptions()) { _ in }
+        let run = try #require(bench.engine.picker)
+        let terms = bench.engine.terms(run, of: try #require(run.presentation.offers.first))
+        #expect(run.request.kind == "renewal" && terms.access == nil && !terms.canBeNarrowed)
+    }
 }

@@ -23,20 +23,6 @@ struct OfferList {
 
     /// All offers in the order of appearance, without accessories that the app has.
     func offers() -> [Offer] {
-        var hadLess = false
-        if case .authorization(let id) = request { hadLess = ledger.granted(id, to: app)?.grant.terms.narrowing != nil }
-        return all.map { offer in
-            var offer = offer
-            if offer.kind == nil, items.indices.contains(offer.item), case let limit = items[offer.item].descriptor.limit,
-                hadLess || limit != .full
-            {
-                offer.access = limit
-            }
-            return offer
-        }
-    }
-
-    private var all: [Offer] {
         if case .authorization(let id) = request { return upgrades(of: id) }
         if let reported { return Array(reported.all.lazy.compactMap(offer).prefix(Limits.offersShown)) }
         var devices = inRange.devices.values.filter { device in

@@ -10,8 +10,9 @@ public struct OfferTerms: Hashable, Sendable {
     public private(set) var ends: [EndRule] = []
     /// The ends among which the person may choose.
     public private(set) var endChoices: [EndChoice] = []
-    /// The access that the app asks for, as far as the rules permit it.
-    public private(set) var access = AccessLimit.full
+    /// The use of characteristics that the app gets: as it asks, as far as the rules permit it. Nil for full access,
+    /// unless the app has had less, and for a kind.
+    public private(set) var access: AccessLimit?
     /// Whether the person may permit reading alone: not for a kind, and not for sides that have no such limit.
     public private(set) var canBeNarrowed = false
 
@@ -19,15 +20,18 @@ public struct OfferTerms: Hashable, Sendable {
 
     /// - Parameters:
     ///   - ends: as the app asks.
+    ///   - former: the narrowed access that the app has had; nil for full access, and for a new grant.
     ///   - limits: of the policy, for this grant.
     ///   - isNew: false for a grant that is only renewed.
     init(
-        _ ends: [EndRule], _ endChoices: [EndChoice], _ descriptor: DiscoveryDescriptor, _ limits: [AccessPolicy.Limit], isNew: Bool
+        _ ends: [EndRule], _ endChoices: [EndChoice], _ descriptor: DiscoveryDescriptor, insteadOf former: AccessLimit? = nil,
+        _ limits: [AccessPolicy.Limit], isNew: Bool
     ) {
-        access = limits.compactMap(\.access).reduce(descriptor.limit) { $0.narrowed(by: $1) }
+        let permitted = limits.compactMap(\.access).reduce(descriptor.limit) { $0.narrowed(by: $1) }
         canBeNarrowed =
             isNew && !descriptor.isKind && descriptor.wantsBluetooth && !descriptor.wantsWiFi && descriptor.wifiAware == nil
-            && descriptor.supportedOptions.isDisjoint(with: [.hid, .transportBridging]) && !access.isWithin(.read)
+            && descriptor.supportedOptions.isDisjoint(with: [.hid, .transportBridging]) && !permitted.isWithin(.read)
+        access = descriptor.isKind || permitted == .full && former == nil ? nil : permitted
         (self.ends, self.endChoices) = (ends, endChoices)
         for choice in limits.flatMap(\.endChoices) where !self.endChoices.contains(choice) { self.endChoices.append(choice) }
         guard let most = limits.compactMap(\.maxDuration).min() else { return }

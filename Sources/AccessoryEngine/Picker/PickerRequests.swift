@@ -207,11 +207,10 @@ struct PickerRequests {
         var name = accessory?.displayName ?? item.name
         // The person has nothing else to decide by.
         if let bond, evidence == .missing { name += " (“\(bond.name)”, \(bond.address))" }
-        var offer = Offer(
+        let offer = Offer(
             id: "m\(number)", device: bond?.device, address: bond?.address, adapter: bond?.adapter, item: 0,
             name: name, advertisedName: bond?.name ?? network?.ssid.description ?? "", rssi: nil,
             shared: accessory?.id, needsPairing: false, isBonded: bond != nil, identifier: .random(), network: network)
-        if item.descriptor.access != .full { offer.access = item.descriptor.limit }
         return PickerRun.MigrationTarget(
             offer, item, AccessoryCandidate(advertisement: bond?.advertisement, network: network), evidence)
     }

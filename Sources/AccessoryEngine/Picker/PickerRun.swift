@@ -231,11 +231,15 @@ public final class PickerRun {
         guard migrated != nil || offer.reported != nil || items.indices.contains(offer.item) else { return OfferTerms() }
         let item = migrated ?? self.item(of: offer)
         var limits = policy.limits(on: candidate(of: offer), to: app)
+        var former: AccessLimit?
         // An accessory that the app has need not be in range.
-        if case .authorization(let id) = request, let granted = ledger.granted(id, to: app) { limits = policy.limits(on: granted) }
+        if case .authorization(let id) = request, let granted = ledger.granted(id, to: app) {
+            (limits, former) = (policy.limits(on: granted), granted.grant.terms.narrowing)
+        }
         // A migration is a question, without a choice.
         let (isNew, choices) = migrated == nil ? (request == .discovery, item.endChoices) : (false, [])
-        return OfferTerms(item.end.map { [$0] } ?? [], choices, item.descriptor, limits, isNew: isNew)
+        return OfferTerms(
+            item.end.map { [$0] } ?? [], choices, item.descriptor, insteadOf: former, limits, isNew: isNew)
     }
 
     // MARK: Discoveries

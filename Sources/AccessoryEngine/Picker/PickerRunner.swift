@@ -217,7 +217,9 @@ final class PickerRunner {
         let grant = services.registry.ledger.grant(of: id, to: run.session.app.id)
         // A grant that waits for a confirmation may also be switched off, or lose its bond.
         let isGone = grant.map { run.machine.isConfirmed && (!$0.isEnabled || $0.state == .unauthorized) } ?? true
-        if isGone { feed(.accessoryGone) }
+        if isGone { return feed(.accessoryGone) }
+        // The same offers may stand for other terms now.
+        if case .authorization = run.request { services.publisher.publish(.pickerChanged(run)) }
     }
 
     // MARK: The machine
