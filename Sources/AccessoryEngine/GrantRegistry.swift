@@ -130,23 +130,24 @@ final class GrantRegistry {
     /// Stores, applies and publishes a change.
     ///
     /// - Parameters:
+    ///   - asked: the steps, before the rules limit their grants.
     ///   - claim: the entry of a claim list that the change uses up, in the same transaction.
     ///   - adding, finishing: intents about bonds that begin and end in the same transaction.
     ///   - line: one for the trail besides those that the steps make.
     ///   - written: called once the store has taken it, before anything changes.
     /// - Throws: for a change that is not allowed, and `Unknown` when the store refuses; nothing has changed then.
     func change(
-        _ steps: [Ledger.Step], claim: Claim? = nil, adding new: [BondIntent] = [], finishing finished: [BondIntent] = [],
+        _ asked: [Ledger.Step], claim: Claim? = nil, adding new: [BondIntent] = [], finishing finished: [BondIntent] = [],
         line: AuditWriter.Line? = nil, reason: String, by requester: Requester, written: () -> Void = {}
     ) throws(SetupError) {
         let before = ledger
         var after = ledger
-        after.apply(steps)
-        let steps = steps.map { step -> Ledger.Step in
+        after.apply(asked)
+        let steps = asked.map { step -> Ledger.Step in
             guard case .grant(let grant) = step else { return step }
             return .grant(limited(grant, in: after))
         }
-        after.apply(steps)
+        if steps != asked { after.apply(steps) }
         try admit(steps, before, after)
         let lines = steps.flatMap { self.lines(for: $0, reason: reason) } + (line.map { [$0] } ?? [])
         let published = try audit.write(lines, by: requester) { lines in
