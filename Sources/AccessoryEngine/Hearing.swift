@@ -20,7 +20,9 @@ final class Hearing {
         let kinds: [GrantedAccessory]
         var matcher: Matcher
         /// The device's adverts, and the index of its kind.
-        var members: [BluetoothAddress: (advert: Advertisement, kind: Int)] = [:]
+        private(set) var members: [BluetoothAddress: (advert: Advertisement, kind: Int)] = [:]
+        /// The devices of each kind, by its index: a full kind is asked for its count by each device in range.
+        private(set) var counts: [Int]
         /// Kinds with as many devices as they may have, which the log has.
         var full: Set<Int> = []
         /// When each kind was last noted as used, in monotonic seconds.
@@ -29,9 +31,27 @@ final class Hearing {
         init(_ kinds: [GrantedAccessory]) {
             self.kinds = kinds
             matcher = Matcher(kinds.map(\.grant.terms.descriptor))
+            counts = kinds.map { _ in 0 }
         }
 
-        func count(of kind: Int) -> Int { members.values.count { $0.kind == kind } }
+        /// Adds a device, or takes in its new adverts.
+        mutating func put(_ advert: Advertisement, as kind: Int) {
+            if let old = members.updateValue((advert, kind), forKey: advert.address) { counts[old.kind] -= 1 }
+            counts[kind] += 1
+        }
+
+        /// - Returns: whether there was such a device.
+        mutating func remove(_ address: BluetoothAddress) -> Bool {
+            guard let member = members.removeValue(forKey: address) else { return false }
+            counts[member.kind] -= 1
+            return true
+        }
+
+        mutating func removeAll() {
+            members = [:]
+            counts = kinds.map { _ in 0 }
+            full = []
+        }
     }
 
     private let services: EngineServices
@@ -148,7 +168,7 @@ final class Hearing {
     private func admit(_ advert: Advertisement, to listener: inout Listener, of app: AppID) -> Bool {
         let address = advert.address
         if let kind = listener.members[address]?.kind {
-            listener.members[address] = (advert, kind)
+            listener.put(advert, as: kind)
             return false
         }
         guard let kind = listener.matcher.firstMatch(advert, smoothedRSSI: nil),
@@ -156,7 +176,7 @@ final class Hearing {
             registry.policy.denial(of: AccessoryCandidate(advertisement: advert), to: app) == nil
         else { return false }
         let most = granted.grant.terms.descriptor.heardDevices
-        guard listener.count(of: kind) < most else {
+        guard listener.counts[kind] < most else {
             if listener.full.insert(kind).inserted {
                 services.log.notice(
                     "a kind has as many devices as it may have",
@@ -164,23 +184,20 @@ final class Hearing {
             }
             return false
         }
-        listener.members[address] = (advert, kind)
+        listener.put(advert, as: kind)
         return true
     }
 
     /// The radio has dropped a device.
     func lost(_ address: BluetoothAddress) {
-        for app in listeners.keys where listeners[app]?.members.removeValue(forKey: address) != nil {
+        for app in listeners.keys where listeners[app]?.remove(address) == true {
             services.publisher.publish(.hearing(app))
         }
     }
 
     /// The radio has lost all devices.
     func lostAll() {
-        for app in listeners.keys {
-            listeners[app]?.members = [:]
-            listeners[app]?.full = []
-        }
+        for app in listeners.keys { listeners[app]?.removeAll() }
     }
 }
 
