@@ -238,6 +238,8 @@ lint: deps
 	Tests/Support/check-imports
 	Tests/Support/check-licences
 	Tests/Support/check-page
+	Tests/Support/check-properties --self-test
+	Tests/Support/check-properties
 	Tests/Support/check-prose
 	Tests/Support/check-readme
 	Tests/Support/check-reasons

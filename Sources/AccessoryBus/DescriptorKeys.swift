@@ -33,8 +33,8 @@ public struct DescriptorKeys: WireRequest, Hashable {
     private static let traitRows: [WireTable<Self>.Field] = [
         .init("bluetoothCompanyIdentifier", \.traits.companyIdentifier, company),
         .init("bluetoothServiceUUID", \.serviceUUID, .uuid),
-        .init("bluetoothNameSubstring", \.traits.nameSubstring, .text),
-        .init("bluetoothNameSubstringCompareOptions", \.traits.nameCompareOptions, .words),
+        .init("bluetoothNameSubstring", \.traits.name.substring, .text),
+        .init("bluetoothNameSubstringCompareOptions", \.traits.name.options, .words),
         .init("bluetoothRange", \.traits.range, WireType.choice.leftOut(where: .default)),
         .init("access", \.access, WireType.choice.leftOut(where: .full)), .init("maxDevices", \.traits.maxDevices, .uint32),
         .init("characteristics", \.characteristics, .characteristics),

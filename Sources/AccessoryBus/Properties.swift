@@ -4,6 +4,7 @@
 public import AccessoryModel
 public import DBusKit
 
+// properties: those of the interface, with its names in one table.
 /// `org.accessorysetup1.Grant`.
 public struct GrantProperties: WireRecord {
     /// The app's identifier.
@@ -79,6 +80,7 @@ public struct GrantProperties: WireRecord {
     }
 }
 
+// properties: those of the interface, with its names in one table.
 /// `org.accessorysetup1.Accessory`.
 public struct AccessoryProperties: WireRecord {
     /// The name for people.

@@ -4,6 +4,7 @@
 public import AccessoryModel
 public import DBusKit
 
+// properties: the keys of a dictionary, which has no levels.
 /// An accessory that a person may pick: an element of `Picker.Offers`. All text is for people.
 public struct PickerOffer: WireRecord {
     /// Names the offer in `Pick` and `GetImage`.
@@ -495,6 +496,7 @@ public struct AdvertisementEntry: WireRecord {
     }
 }
 
+// properties: the keys of a dictionary, which has no levels.
 /// The details of an event: the second argument of `Session.Event`.
 public struct EventDetails: WireRecord {
     /// The accessory's object.

@@ -37,7 +37,8 @@ public final class AccessoryEngine {
         configuration: Configuration = Configuration(),
         trail: (any AuditTrail)? = nil, extensions: any DiscoveryExtensions = NoExtensions(), log: Logger
     ) throws {
-        services = try EngineServices(radio, networkRadio, extensions, store, trail, clock, configuration.nearness, log)
+        let ports = EnginePorts(radio: radio, networkRadio: networkRadio, extensions: extensions, clock: clock, log: log)
+        services = try EngineServices(ports, store, trail, configuration.nearness)
         bondWatch = BondWatch(services)
         removals = DelayedRemovals(services)
         ends = GrantEnds(services)

@@ -5,14 +5,19 @@ internal import AccessoryCore
 internal import AccessoryModel
 internal import Logging
 
-/// The engine's parts, in the order of their construction.
-struct EngineServices {
+/// The engine's connections to the world that most owners use. The store and the trail have owners of their own.
+struct EnginePorts {
     let radio: any Radio
     let networkRadio: any NetworkRadio
     let extensions: any DiscoveryExtensions
     let clock: any EngineClock
-    let time: GrantTime
     let log: Logger
+}
+
+/// The engine's parts, in the order of their construction.
+struct EngineServices {
+    private let ports: EnginePorts
+    let time: GrantTime
     let nearness: Matcher.Nearness
     let publisher: EventPublisher
     let audit: AuditWriter
@@ -22,18 +27,19 @@ struct EngineServices {
     let access: AccessChanges
     let mutedApps: MutedApps
 
+    var radio: any Radio { ports.radio }
+    var networkRadio: any NetworkRadio { ports.networkRadio }
+    var extensions: any DiscoveryExtensions { ports.extensions }
+    var clock: any EngineClock { ports.clock }
+    var log: Logger { ports.log }
+
     /// - Throws: the store's error when it cannot be read.
     init(
-        _ radio: any Radio, _ networkRadio: any NetworkRadio, _ extensions: any DiscoveryExtensions, _ store: any LedgerStore,
-        _ trail: (any AuditTrail)?,
-        _ clock: any EngineClock, _ nearness: Matcher.Nearness, _ log: Logger
+        _ ports: EnginePorts, _ store: any LedgerStore, _ trail: (any AuditTrail)?, _ nearness: Matcher.Nearness
     ) throws {
-        self.radio = radio
-        self.networkRadio = networkRadio
-        self.extensions = extensions
-        self.clock = clock
-        self.log = log
+        self.ports = ports
         self.nearness = nearness
+        let (radio, clock, log) = (ports.radio, ports.clock, ports.log)
         let stored = try store.load()
         time = GrantTime(stored.clock, stored.grants, clock)
         publisher = EventPublisher()

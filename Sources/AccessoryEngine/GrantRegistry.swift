@@ -18,11 +18,26 @@ final class GrantRegistry {
     private let clock: any EngineClock
     private let time: GrantTime
     private let log: Logger
-    /// Grants whose last use is not in the store yet.
-    private var unwrittenUses: Set<Int64> = []
-    private var useTimer: (any EngineTimer)?
-    /// Times of the last lines `used` and `refused` about each grant, in monotonic seconds.
-    private var recorded: [AuditEntry.Event: [Int64: Double]] = [:]
+    private var uses = UseNotes()
+
+    /// Uses of grants that the store, or the trail, does not have yet or again.
+    private struct UseNotes {
+        /// Grants whose last use is not in the store yet.
+        var unwritten: Set<Int64> = []
+        /// Runs while uses wait for the store.
+        var timer: (any EngineTimer)?
+        /// Times of the last lines `used` and `refused` about each grant, in monotonic seconds.
+        private var recorded: [AuditEntry.Event: [Int64: Double]] = [:]
+
+        /// Whether a line is due about a grant; notes the time of that line then.
+        mutating func isDue(_ event: AuditEntry.Event, _ grant: Int64, at uptime: Double) -> Bool {
+            if let time = recorded[event]?[grant], uptime - time < GrantRegistry.betweenUses { return false }
+            recorded[event, default: [:]][grant] = uptime
+            return true
+        }
+
+        mutating func forget(_ grant: Int64) { for event in recorded.keys { recorded[event]?[grant] = nil } }
+    }
 
     /// Seconds that the last use of a grant may wait for the disk, and for its next line in the trail.
     static let betweenUses = 60.0
@@ -255,7 +270,7 @@ final class GrantRegistry {
             log.notice(
                 "grant revoked",
                 metadata: ["grant": "\(id)", "app": "\(grant.app)", "accessory": "\(grant.accessory)", "reason": "\(reason)"])
-            for event in recorded.keys { recorded[event]?[id] = nil }
+            uses.forget(id)
             publisher.publish(.grantDisappeared(grant))
             if let accessory = before.accessories[grant.accessory] {
                 publishOwnGrants(of: accessory, by: grant.user, before: before, at: id)
@@ -315,8 +330,8 @@ final class GrantRegistry {
         grant.terms.time = grant.terms.time.used(at: time.now)
         ledger.apply([.grant(grant)])
         publisher.publish(.grantChanged(grant, from: old))
-        unwrittenUses.insert(grant.id)
-        if useTimer == nil { useTimer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
+        uses.unwritten.insert(grant.id)
+        if uses.timer == nil { uses.timer = clock.after(Self.betweenUses) { [weak self] in self?.writeUses() } }
         record(.used, grant, by: requester, why: what)
     }
 
@@ -327,20 +342,19 @@ final class GrantRegistry {
     }
 
     private func record(_ event: AuditEntry.Event, _ grant: Grant, by requester: Requester, why: String) {
-        if let time = recorded[event]?[grant.id], clock.uptime - time < Self.betweenUses { return }
-        recorded[event, default: [:]][grant.id] = clock.uptime
+        guard uses.isDue(event, grant.id, at: clock.uptime) else { return }
         audit.record(event, app: grant.app, accessory: grant.accessory, by: requester, why: why)
     }
 
     /// Writes down when grants were last used.
     func writeUses() {
-        useTimer?.cancel()
-        useTimer = nil
-        let steps = unwrittenUses.compactMap { ledger.grants[$0].map(Ledger.Step.grant) }
-        guard !steps.isEmpty else { return unwrittenUses = [] }
+        uses.timer?.cancel()
+        uses.timer = nil
+        let steps = uses.unwritten.compactMap { ledger.grants[$0].map(Ledger.Step.grant) }
+        guard !steps.isEmpty else { return uses.unwritten = [] }
         do {
             try store.commit(StoreChange(steps))
-            unwrittenUses = []
+            uses.unwritten = []
         } catch {
             // They wait for the next use: a disk that is full is not to be filled, nor an idle machine woken.
             log.error("could not record the last use of grants", metadata: ["error": "\(error)"])

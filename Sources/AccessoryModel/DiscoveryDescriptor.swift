@@ -18,6 +18,15 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
         case immediate
     }
 
+    /// A text that is to be found in a Local Name.
+    public struct NameMatch: Hashable, Sendable {
+        /// Part of the name, or a regular expression (`bluetoothNameSubstring`), at most `Limits.nameSubstringBytes`;
+        /// nil when any name will do, and none.
+        public var substring: String?
+        /// How it is compared (`bluetoothNameSubstringCompareOptions`); empty without a substring.
+        public var options: CompareOptions = []
+    }
+
     /// The use that an app asks for.
     public enum Access: Hashable, Sendable {
         /// To connect, and to use characteristics within a limit.
@@ -57,12 +66,8 @@ public struct DiscoveryDescriptor: Hashable, Sendable {
     public var serviceUUID: BluetoothUUID?
     /// The beginning of that service's data (`bluetoothServiceDataBlob` and `…Mask`). Needs `serviceUUID`.
     public var serviceData: MaskedData?
-    /// Part of its Local Name, or a regular expression (`bluetoothNameSubstring`), at most
-    /// `Limits.nameSubstringBytes`.
-    /// Needs `companyIdentifier` or `serviceUUID`; nil when any name will do, and none.
-    public var nameSubstring: String?
-    /// How `nameSubstring` is compared; empty without one.
-    public var nameCompareOptions: CompareOptions = []
+    /// Its Local Name. Needs `companyIdentifier` or `serviceUUID`, unless any name will do.
+    public var name = NameMatch()
     /// How near it must be (`bluetoothRange`); counts for Bluetooth only.
     public var range: Range = .default
     /// The whole name of its network, 1–32 bytes without NUL; nil when it is not known. Not together with

@@ -22,10 +22,8 @@ public struct Offer: Hashable, Sendable {
     public let identifier: AccessoryID
     /// The picker's steps around the set-up.
     public let setup: SetupOptions
-    /// Its network, in range or known by name.
-    public var network: WiFiNetwork?
-    /// The Wi-Fi Aware service that it offers.
-    public var aware: AwareService?
+    /// Its Wi-Fi side; empty for one with Bluetooth only.
+    public let wifi: WiFi
     /// How the app's extension knows it; nil for one that the radios alone have found.
     public var reported: ReportedIdentity?
     /// Of an offer that stands for a kind of devices, which has no sides of its own.
@@ -64,6 +62,14 @@ public struct Offer: Hashable, Sendable {
         public let support: SupportOptions
     }
 
+    /// The Wi-Fi side of an offer.
+    public struct WiFi: Hashable, Sendable {
+        /// Its network, in range or known by name.
+        public let network: WiFiNetwork?
+        /// The Wi-Fi Aware service that it offers.
+        public let aware: AwareService?
+    }
+
     /// Stores its arguments.
     public init(
         id: String, device: RadioDeviceID?, address: BluetoothAddress?, adapter: BluetoothAddress? = nil, item: Int, name: String,
@@ -82,8 +88,7 @@ public struct Offer: Hashable, Sendable {
         self.shared = shared
         self.identifier = identifier
         self.setup = setup
-        self.network = network
-        self.aware = aware
+        wifi = WiFi(network: network, aware: aware)
         self.reported = reported
     }
 }
@@ -101,6 +106,10 @@ extension Offer {
     public var isBonded: Bool { bluetooth.isBonded }
     /// See `Bluetooth`.
     public var support: SupportOptions { bluetooth.support }
+    /// See `WiFi`.
+    public var network: WiFiNetwork? { wifi.network }
+    /// See `WiFi`.
+    public var aware: AwareService? { wifi.aware }
     /// The Bluetooth address and its adapter; nil for an accessory with Wi-Fi only.
     public var peer: BluetoothPeer? { address.map { BluetoothPeer($0, adapter: adapter) } }
 

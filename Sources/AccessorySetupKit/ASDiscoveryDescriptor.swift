@@ -118,14 +118,14 @@ open class ASDiscoveryDescriptor: NSObject, NSCopying, @unchecked Sendable {
 
     /// A part of the advertised name.
     open var bluetoothNameSubstring: String? {
-        get { traits.nameSubstring }
-        set { store(\.traits.nameSubstring, newValue) }
+        get { traits.name.substring }
+        set { store(\.traits.name.substring, newValue) }
     }
 
     /// How ``bluetoothNameSubstring`` is compared.
     open var bluetoothNameSubstringCompareOptions: NSString.CompareOptions {
-        get { NSString.CompareOptions(rawValue: UInt(bitPattern: traits.nameCompareOptions.rawValue)) }
-        set { store(\.traits.nameCompareOptions, CompareOptions(rawValue: Int(bitPattern: newValue.rawValue))) }
+        get { NSString.CompareOptions(rawValue: UInt(bitPattern: traits.name.options.rawValue)) }
+        set { store(\.traits.name.options, CompareOptions(rawValue: Int(bitPattern: newValue.rawValue))) }
     }
 
     /// How near the accessory must be.

@@ -156,7 +156,7 @@ public enum PolicyReader {
                 report(group, "BluetoothCompanyIdentifier", "\(text): not four hexadecimal digits")
             }
         }
-        descriptor.nameSubstring = try file.string(group, "BluetoothNameSubstring")
+        descriptor.name.substring = try file.string(group, "BluetoothNameSubstring")
         descriptor.ssid = (try file.string(group, "SSID")).map { Array($0.utf8) }
         descriptor.ssidPrefix = (try file.string(group, "SSIDPrefix")).map { Array($0.utf8) }
         if descriptor != DiscoveryDescriptor() {

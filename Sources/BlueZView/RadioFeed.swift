@@ -53,11 +53,7 @@ final class RadioFeed {
 
     private weak var observer: (any RadioFeedObserver)?
     private var service = Service.unknown
-    /// Every adapter's properties.
-    private(set) var adapters: [ObjectPath: [String: DBusValue]] = [:]
-    /// Every object of the service's with the interfaces that may be shown.
-    private(set) var objects: [ObjectPath: Set<String>] = [:]
-    private var attributes = Attributes()
+    private var known = KnownObjects()
 
     private let connection: Connection
     private var nameWatch: Subscription?
@@ -74,6 +70,28 @@ final class RadioFeed {
         /// `GetManagedObjects` is in flight.
         case loading
         case on
+    }
+
+    /// The service's objects, as signalled by now.
+    private struct KnownObjects {
+        /// Every adapter's properties.
+        var adapters: [ObjectPath: [String: DBusValue]] = [:]
+        /// Every object with the interfaces that may be shown.
+        private(set) var objects: [ObjectPath: Set<String>] = [:]
+        var attributes = Attributes()
+
+        mutating func add(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
+            let names = Set(interfaces.keys).intersection(Scope.shown)
+            if !names.isEmpty { objects[path, default: []].formUnion(names) }
+            attributes.add(path, interfaces)
+            if let adapter = interfaces[Adapter1.interface]?.vardictValue { adapters[path] = adapter }
+        }
+
+        /// Adapters stay until their removal is signalled to clients.
+        mutating func remove(_ path: ObjectPath, _ names: [String]) {
+            if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
+            attributes.remove(path, names)
+        }
     }
 
     /// The names of the service for clients: another one for each owner.
@@ -104,13 +122,18 @@ final class RadioFeed {
     /// The unique name of the service on its own bus; nil while it is gone.
     var owner: String? { if case .present(let owner, _) = service { owner } else { nil } }
 
+    /// Every adapter's properties.
+    var adapters: [ObjectPath: [String: DBusValue]] { known.adapters }
+    /// Every object of the service's with the interfaces that may be shown.
+    var objects: [ObjectPath: Set<String>] { known.objects }
+
     /// A characteristic of a device, as signalled by now; nil for one that is not known.
     func identity(of characteristic: ObjectPath, _ device: ObjectPath) -> CharacteristicIdentity? {
-        attributes.identity(of: characteristic, device)
+        known.attributes.identity(of: characteristic, device)
     }
 
     /// The UUID of a device's attribute, as signalled by now; nil for one that is not known.
-    func uuid(of attribute: ObjectPath, _ device: ObjectPath) -> BluetoothUUID? { attributes.uuid(of: attribute, device) }
+    func uuid(of attribute: ObjectPath, _ device: ObjectPath) -> BluetoothUUID? { known.attributes.uuid(of: attribute, device) }
 
     /// Takes signals that wait to be read, before the objects are relied on.
     func catchUp() { connection.catchUp() }
@@ -246,17 +269,12 @@ final class RadioFeed {
         subscriptions = []
         linkSubscriptions = [:]
         observer?.linkHeard(.allUnfollowed)
-        adapters = [:]
-        objects = [:]
-        attributes = Attributes()
+        known = KnownObjects()
         if service != .unknown { finishLoading() }
     }
 
     private func track(_ path: ObjectPath, _ interfaces: [String: DBusValue]) {
-        let names = Set(interfaces.keys).intersection(Scope.shown)
-        if !names.isEmpty { objects[path, default: []].formUnion(names) }
-        attributes.add(path, interfaces)
-        if let adapter = interfaces[Adapter1.interface]?.vardictValue { adapters[path] = adapter }
+        known.add(path, interfaces)
         if linkSubscriptions[path] != nil, let device = interfaces[Device1.interface]?.vardictValue { reportLink(device, path) }
     }
 
@@ -271,19 +289,18 @@ final class RadioFeed {
 
     private func interfacesRemoved(_ message: Message) {
         guard following != .loading, let (path, names) = message.removedInterfaces else { return }
-        if let left = objects[path]?.subtracting(names) { objects[path] = left.isEmpty ? nil : left }
-        attributes.remove(path, names)
+        known.remove(path, names)
         if names.contains(Device1.interface) { observer?.linkHeard(.deviceRemoved(path)) }
         observer?.objectsRemoved(path, names)
-        if names.contains(Adapter1.interface), adapters.removeValue(forKey: path) != nil { observer?.adapterChanged() }
+        if names.contains(Adapter1.interface), known.adapters.removeValue(forKey: path) != nil { observer?.adapterChanged() }
     }
 
     private func adapterPropertiesChanged(_ message: Message) {
         guard let path = message.path, adapters[path] != nil, let (_, changed, invalidated) = message.changedProperties else {
             return
         }
-        adapters[path]?.merge(changed) { _, new in new }
-        for name in invalidated { adapters[path]?[name] = nil }
+        known.adapters[path]?.merge(changed) { _, new in new }
+        for name in invalidated { known.adapters[path]?[name] = nil }
         observer?.adapterChanged()
     }
 

@@ -6,6 +6,7 @@ internal import AccessoryModel
 internal import DBusKit
 public import Foundation
 
+// properties: those of Apple's class.
 /// An accessory that an extension has found.
 ///
 /// Properties without a meaning on Linux are kept, and go nowhere; each says so.

@@ -431,9 +431,9 @@ enum StoredDescriptor {
             "bluetoothServiceUUID": StoredJSON(model.serviceUUID?.description),
             "bluetoothServiceDataBlob": StoredJSON(model.serviceData?.blob),
             "bluetoothServiceDataMask": StoredJSON(model.serviceData?.mask),
-            "bluetoothNameSubstring": StoredJSON(model.nameSubstring),
+            "bluetoothNameSubstring": StoredJSON(model.name.substring),
             "bluetoothNameSubstringCompareOptions":
-                StoredJSON(model.nameCompareOptions.isEmpty ? nil : model.nameCompareOptions.rawValue),
+                StoredJSON(model.name.options.isEmpty ? nil : model.name.options.rawValue),
             "bluetoothRange": StoredJSON(model.range == .default ? nil : model.range.rawValue),
             "ssid": StoredJSON(model.ssid),
             "ssidPrefix": StoredJSON(model.ssidPrefix),
@@ -471,8 +471,8 @@ enum StoredDescriptor {
         model.serviceUUID = try content.word(ifAny: "bluetoothServiceUUID") { BluetoothUUID($0) }
         model.manufacturerData = try masked("bluetoothManufacturerData")
         model.serviceData = try masked("bluetoothServiceData")
-        model.nameSubstring = try content.text(ifAny: "bluetoothNameSubstring")
-        model.nameCompareOptions = CompareOptions(rawValue: try options("bluetoothNameSubstringCompareOptions"))
+        model.name.substring = try content.text(ifAny: "bluetoothNameSubstring")
+        model.name.options = CompareOptions(rawValue: try options("bluetoothNameSubstringCompareOptions"))
         model.range = try content.word(ifAny: "bluetoothRange") { DiscoveryDescriptor.Range(rawValue: $0) } ?? .default
         model.access = try access(content, in: database)
         model.maxDevices = try content.number(ifAny: "maxDevices", Int.self)

@@ -30,8 +30,28 @@ final class AppRun {
         }
     }
 
-    private let command: [String]
-    private let program: String
+    /// The app's program, and its arguments.
+    private struct Command {
+        let path: String
+        let arguments: [String]
+    }
+
+    /// The app's output while the picker has the terminal.
+    private struct HeldOutput {
+        private(set) var parts: [(Int32, ArraySlice<UInt8>)] = []
+        private var count = 0
+        /// So many bytes, and the app waits: it must not fill the memory while a person thinks.
+        private static let most = 4 << 20
+
+        var isFull: Bool { count > Self.most }
+
+        mutating func add(_ number: Int32, _ bytes: ArraySlice<UInt8>) {
+            parts.append((number, bytes))
+            count += bytes.count
+        }
+    }
+
+    private let command: Command
     private let loop = MainLoop()
     private let directory: String
     private var services: [Service] = []
@@ -42,18 +62,14 @@ final class AppRun {
     private var manager = ManagerProperties()
     private var subscriptions: [Subscription] = []
     private var connection: Connection?
-    /// The app's output while the picker has the terminal; nil when it is passed on at once.
-    private var held: [(Int32, ArraySlice<UInt8>)]?
-    /// So many bytes, and the app waits: it must not fill the memory while a person thinks.
-    private static let maxHeld = 4 << 20
-    private var heldCount = 0
+    /// Nil when the app's output is passed on at once.
+    private var held: HeldOutput?
     /// Why the run ends before the app.
     private var failure: Failure?
 
     /// - Throws: if the program does not exist, or no private directory can be made.
     init(_ command: [String]) throws {
-        self.command = command
-        program = try Self.find(command[0])
+        self.command = Command(path: try Self.find(command[0]), arguments: Array(command.dropFirst()))
         directory = try Self.makeDirectory()
         csystem_adopt_orphans()
         loop.onSignal(SIGCHLD) { [unowned self] in reap() }
@@ -104,7 +120,7 @@ final class AppRun {
         // The view of another daemon, for the Swift modules.
         unsetenv("ACCESSORY_SETUP_BUS")
         let app = try ChildProcess(
-            program, Array(command.dropFirst()), isApart: false, last: SIGKILL, on: loop,
+            command.path, command.arguments, isApart: false, last: SIGKILL, on: loop,
             take: pick == nil ? { [unowned self] in pass($0, $1) } : nil)
         self.app = app
         try wait {
@@ -198,7 +214,7 @@ final class AppRun {
     /// Starts the picker once one is open, and gives the terminal back once it has ended.
     private func showPicker(_ bus: String) throws {
         if picker == nil, manager.pickers.contains(where: \.isShowing) {
-            held = []
+            held = HeldOutput()
             picker = try ChildProcess(
                 Self.findPart("accessoryctl"), ["picker", "--bus", bus], isApart: false, last: SIGTERM, on: loop)
         }
@@ -211,17 +227,16 @@ final class AppRun {
 
     private func pass(_ number: Int32, _ bytes: ArraySlice<UInt8>) {
         guard held == nil else {
-            held!.append((number, bytes))
-            heldCount += bytes.count
-            if heldCount > Self.maxHeld { app?.pause() }
+            held?.add(number, bytes)
+            if held?.isFull == true { app?.pause() }
             return
         }
         StandardOutput.put(bytes, number)
     }
 
     private func passOn() {
-        let all = held ?? []
-        (held, heldCount) = (nil, 0)
+        let all = held?.parts ?? []
+        held = nil
         app?.resume()
         for (number, bytes) in all { pass(number, bytes) }
     }

@@ -276,13 +276,13 @@ private func expectRefusal(
     }
 
     @Test func aName() throws {
-        try expect(["bluetoothNameSubstring": .string("Die")]) { $0.nameSubstring = "Die" }
-        try expect(["bluetoothNameSubstring": .string("")]) { $0.nameSubstring = "" }
+        try expect(["bluetoothNameSubstring": .string("Die")]) { $0.name.substring = "Die" }
+        try expect(["bluetoothNameSubstring": .string("")]) { $0.name.substring = "" }
     }
 
     @Test func sets() throws {
         for (word, option) in CompareOptions.names {
-            try expect(["bluetoothNameSubstringCompareOptions": .strings([word])]) { $0.nameCompareOptions = option }
+            try expect(["bluetoothNameSubstringCompareOptions": .strings([word])]) { $0.name.options = option }
         }
         for (word, option) in SupportOptions.names {
             try expect(["supportedOptions": .strings([word])]) { $0.supportedOptions = option }

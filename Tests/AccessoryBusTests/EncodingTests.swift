@@ -37,8 +37,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
         )
         descriptor.manufacturerData = try maybe(try data())
         descriptor.serviceData = try maybe(try data())
-        descriptor.nameSubstring = maybe(text())
-        descriptor.nameCompareOptions = options()
+        descriptor.name.substring = maybe(text())
+        descriptor.name.options = options()
         descriptor.range = maybe(.immediate) ?? .default
         let entries = ["180F/2A19#2:read+listen", "180A/2A29:write"].map { CharacteristicAccess($0)! }
         descriptor.access = maybe(.hear) ?? maybe(.read) ?? maybe(.use(.listed(CharacteristicList(entries)))) ?? .full
@@ -57,7 +57,8 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
 
     @Test func decodingADescriptorIsTheInverseOfEncodingIt() throws {
         func traits(_ descriptor: DiscoveryDescriptor) -> [String: String] {
-            let pairs = Mirror(reflecting: descriptor).children.map { ($0.label ?? "", "\($0.value)") }
+            let (own, name) = (Mirror(reflecting: descriptor).children, Mirror(reflecting: descriptor.name).children)
+            let pairs = own.map { ($0.label ?? "", "\($0.value)") } + name.map { ("name.\($0.label ?? "")", "\($0.value)") }
             return Dictionary(uniqueKeysWithValues: pairs)
         }
         let unset = traits(DiscoveryDescriptor())

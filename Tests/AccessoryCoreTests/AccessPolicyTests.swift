@@ -11,7 +11,7 @@ import Testing
 
     private func kind(_ maxDevices: Int? = nil, name: String? = nil) -> DiscoveryDescriptor {
         var kind = DiscoveryDescriptor()
-        (kind.access, kind.serviceUUID, kind.maxDevices, kind.nameSubstring) = (.hear, service, maxDevices, name)
+        (kind.access, kind.serviceUUID, kind.maxDevices, kind.name.substring) = (.hear, service, maxDevices, name)
         return kind
     }
 
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func theKindHasEveryTraitOfTheRule() {
-        let named = approval(target { ($0.serviceUUID, $0.nameSubstring) = (service, "Tag") }, 64)
+        let named = approval(target { ($0.serviceUUID, $0.name.substring) = (service, "Tag") }, 64)
         #expect(named.approval(ofKind: kind(name: "Tag"), to: app) != nil)
         #expect(named.approval(ofKind: kind(), to: app) == nil)
         #expect(named.approval(ofKind: kind(name: "Other"), to: app) == nil)
@@ -64,7 +64,7 @@ import Testing
         #expect(denied(AccessPolicy.Target()))
         #expect(denied(target { $0.serviceUUID = service }))
         #expect(!denied(target { $0.serviceUUID = BluetoothUUID("1812") }))
-        #expect(!denied(target { ($0.serviceUUID, $0.nameSubstring) = (service, "Tag") }))
+        #expect(!denied(target { ($0.serviceUUID, $0.name.substring) = (service, "Tag") }))
         #expect(!denied(target { $0.ssid = [65] }))
         #expect(!denied(AccessPolicy.Target(address: 1)))
     }

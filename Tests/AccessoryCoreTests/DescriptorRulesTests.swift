@@ -22,7 +22,7 @@ import Testing
         #expect(refusal { _ in }?.contains("bluetoothServiceUUID") == true)
         #expect(refusal { $0.serviceUUID = BluetoothUUID("180F") } == nil)
         #expect(refusal { $0.companyIdentifier = CompanyIdentifier(0) } == nil)
-        #expect(refusal { $0.nameSubstring = "Dice" }?.contains("bluetoothNameSubstring: Dice") == true)
+        #expect(refusal { $0.name.substring = "Dice" }?.contains("bluetoothNameSubstring: Dice") == true)
     }
 
     @Test func rule1DataNeedsItsIdentifier() throws {
@@ -46,21 +46,21 @@ import Testing
         let base: (inout DiscoveryDescriptor) -> Void = { $0.serviceUUID = BluetoothUUID("180F") }
         #expect(
             refusal {
-                base(&$0); $0.nameSubstring = ""
+                base(&$0); $0.name.substring = ""
             }?.contains("bluetoothNameSubstring") == true)
         #expect(
             refusal {
-                base(&$0); $0.nameSubstring = String(repeating: "x", count: 249)
+                base(&$0); $0.name.substring = String(repeating: "x", count: 249)
             }?.contains("248") == true)
         #expect(
             refusal {
-                base(&$0); $0.nameCompareOptions = .literal
+                base(&$0); $0.name.options = .literal
             }?.contains("CompareOptions") == true)
         #expect(
             refusal {
                 base(&$0)
-                $0.nameSubstring = "("
-                $0.nameCompareOptions = .regularExpression
+                $0.name.substring = "("
+                $0.name.options = .regularExpression
             }?.contains("regular expression") == true)
     }
 
@@ -72,7 +72,7 @@ import Testing
             }
         }
         #expect(kind() == nil)
-        #expect(kind { $0.nameSubstring = "Tag" } == nil)
+        #expect(kind { $0.name.substring = "Tag" } == nil)
         #expect(kind { $0.serviceUUID = nil }?.hasPrefix("access: hear: needs bluetoothServiceUUID") == true)
         for change: (inout DiscoveryDescriptor) -> Void in [
             { $0.ssid = [65] }, { $0.ssidPrefix = [65] }, { $0.supportedOptions = .pairingLE }, { $0.range = .immediate },
@@ -131,7 +131,7 @@ import Testing
         #expect(refusal { $0.serviceUUID = BluetoothUUID("0000180F-0000-1000-8000-00805F9B34FB") } == nil)
         #expect(refusal { $0.serviceUUID = BluetoothUUID("180A") }?.contains("/apps/com.example.conf") == true)
         #expect(refusal { $0.companyIdentifier = CompanyIdentifier(1) }?.contains("0001") == true)
-        #expect(refusal { ($0.serviceUUID, $0.nameSubstring) = (BluetoothUUID("180F"), "Lamp") }?.contains("Lamp") == true)
+        #expect(refusal { ($0.serviceUUID, $0.name.substring) = (BluetoothUUID("180F"), "Lamp") }?.contains("Lamp") == true)
         #expect(refusal { $0.ssid = [65] }?.contains("WiFi") == true)
         app.supports = []
         #expect(refusal { $0.serviceUUID = BluetoothUUID("180F") }?.contains("Bluetooth") == true)

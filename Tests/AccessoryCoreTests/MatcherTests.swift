@@ -26,9 +26,9 @@ private func reference(_ descriptors: [DiscoveryDescriptor], _ advert: Advertise
                 fits = false
             }
         }
-        if let name = descriptor.nameSubstring {
+        if let name = descriptor.name.substring {
             let advertised = advert.localName ?? ""
-            if descriptor.nameCompareOptions.contains(.caseInsensitive) {
+            if descriptor.name.options.contains(.caseInsensitive) {
                 fits = fits && advertised.lowercased().contains(name.lowercased())
             } else {
                 fits = fits && advertised.contains(name)
@@ -74,8 +74,8 @@ private struct Sampler {
         if descriptor.serviceUUID != nil, chance(40) { descriptor.serviceData = masked() }
         if descriptor.companyIdentifier != nil, chance(40) { descriptor.manufacturerData = masked() }
         if chance(30) {
-            descriptor.nameSubstring = ["Dice", "Pink", "4f"].randomElement(using: &generator)!
-            if chance(50) { descriptor.nameCompareOptions = .caseInsensitive }
+            descriptor.name.substring = ["Dice", "Pink", "4f"].randomElement(using: &generator)!
+            if chance(50) { descriptor.name.options = .caseInsensitive }
         }
         if chance(20) { descriptor.range = .immediate }
         return descriptor
@@ -177,7 +177,7 @@ private struct Sampler {
     @Test func piecesMatchTogether() {
         var descriptor = DiscoveryDescriptor()
         descriptor.serviceUUID = BluetoothUUID("180F")
-        descriptor.nameSubstring = "Dice"
+        descriptor.name.substring = "Dice"
         var pieces = advert { $0.localName = "Dice 1" }
         #expect(!match(descriptor, pieces))
         pieces.serviceData[BluetoothUUID(short: 0x180F)] = [1]
@@ -216,8 +216,8 @@ private struct Sampler {
     func rule3NamesCompareAsFoundationDoes(_ test: NameCase) {
         var descriptor = DiscoveryDescriptor()
         descriptor.serviceUUID = BluetoothUUID("180F")
-        descriptor.nameSubstring = test.substring
-        descriptor.nameCompareOptions = test.options
+        descriptor.name.substring = test.substring
+        descriptor.name.options = test.options
         let heard = advert {
             $0.serviceUUIDs = [BluetoothUUID(short: 0x180F)]
             $0.localName = test.name

@@ -25,8 +25,8 @@ import Testing
         descriptor.serviceUUID = BluetoothUUID("180F")
         descriptor.companyIdentifier = CompanyIdentifier(0xFFFF)
         descriptor.manufacturerData = try MaskedData(blob: [1, 0], mask: [0xFF, 0])
-        descriptor.nameSubstring = "Dice"
-        descriptor.nameCompareOptions = [.caseInsensitive]
+        descriptor.name.substring = "Dice"
+        descriptor.name.options = [.caseInsensitive]
         descriptor.range = .immediate
         descriptor.supportedOptions = .pairingLE
         descriptor.access = .hear

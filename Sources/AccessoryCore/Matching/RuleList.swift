@@ -52,7 +52,7 @@ struct RuleList: Sendable {
         }
         if let network = descriptor.network { rules.append(.network(network)) }
         if descriptor.range == .immediate { rules.append(.immediate) }
-        if let name = descriptor.nameSubstring.flatMap({ NameRule(substring: $0, options: descriptor.nameCompareOptions) }) {
+        if let name = descriptor.name.substring.flatMap({ NameRule(substring: $0, options: descriptor.name.options) }) {
             rules.append(.name(name))
         }
         self.rules = rules

@@ -234,8 +234,8 @@ extension AccessPolicy.Target {
             descriptor[keyPath: trait] == nil || descriptor[keyPath: trait] == kind[keyPath: trait]
         }
         return !descriptor.wantsWiFi && isSame(\.serviceUUID) && isSame(\.companyIdentifier) && isSame(\.manufacturerData)
-            && isSame(\.serviceData) && isSame(\.nameSubstring)
-            && (descriptor.nameSubstring == nil || descriptor.nameCompareOptions == kind.nameCompareOptions)
+            && isSame(\.serviceData) && isSame(\.name.substring)
+            && (descriptor.name.substring == nil || descriptor.name.options == kind.name.options)
     }
 
     fileprivate func matches(_ candidate: AccessoryCandidate) -> Bool {
@@ -252,7 +252,7 @@ extension AccessPolicy.Target {
         let isBluetooth = terms.map { $0.includes(.bluetooth) || $0.traits != Accessory.Traits() } ?? true
         if let address, !isBluetooth || accessory.address?.value != address { return false }
         guard let descriptor else { return true }
-        guard descriptor.nameSubstring == nil, descriptor.serviceData == nil, descriptor.manufacturerData == nil else {
+        guard descriptor.name.substring == nil, descriptor.serviceData == nil, descriptor.manufacturerData == nil else {
             return false
         }
         if descriptor.wantsWiFi, terms?.ssid.map(descriptor.fits) != true { return false }
@@ -276,7 +276,7 @@ extension AccessPolicy.Target: CustomStringConvertible {
         if let company = descriptor?.companyIdentifier { parts.append("company \(company)") }
         if let ssid = descriptor?.network { parts.append("network \(ssid)") }
         if let prefix = descriptor?.ssidPrefix.flatMap({ SSID($0) }) { parts.append("networks that begin with \(prefix)") }
-        if let name = descriptor?.nameSubstring { parts.append("name with “\(name)”") }
+        if let name = descriptor?.name.substring { parts.append("name with “\(name)”") }
         return parts.isEmpty ? "every accessory" : parts.joined(separator: ", ")
     }
 }

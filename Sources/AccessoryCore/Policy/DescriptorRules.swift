@@ -11,14 +11,14 @@ public enum DescriptorRules {
     /// - Throws: `InvalidRequest` naming the key and the value.
     public static func check(_ descriptor: DiscoveryDescriptor) throws(SetupError) {
         let bluetooth = descriptor.wantsBluetooth
-        if let name = descriptor.nameSubstring {
+        if let name = descriptor.name.substring {
             guard bluetooth else {
                 throw .invalid("bluetoothNameSubstring", name, "needs bluetoothServiceUUID or bluetoothCompanyIdentifier")
             }
-            try check("bluetoothNameSubstring", name, descriptor.nameCompareOptions)
-        } else if !descriptor.nameCompareOptions.isEmpty {
+            try check("bluetoothNameSubstring", name, descriptor.name.options)
+        } else if !descriptor.name.options.isEmpty {
             throw .invalid(
-                "bluetoothNameSubstringCompareOptions", descriptor.nameCompareOptions.rawValue, "needs bluetoothNameSubstring")
+                "bluetoothNameSubstringCompareOptions", descriptor.name.options.rawValue, "needs bluetoothNameSubstring")
         }
         if descriptor.manufacturerData != nil, descriptor.companyIdentifier == nil {
             throw .invalid(
@@ -83,7 +83,7 @@ public enum DescriptorRules {
         if let service = descriptor.serviceUUID, !app.services.contains(service) {
             throw .invalid("bluetoothServiceUUID", service, "not among BluetoothServices= in \(app.source)")
         }
-        if let name = descriptor.nameSubstring, !app.names.contains(name) {
+        if let name = descriptor.name.substring, !app.names.contains(name) {
             throw .invalid("bluetoothNameSubstring", name, "not among BluetoothNames= in \(app.source)")
         }
     }

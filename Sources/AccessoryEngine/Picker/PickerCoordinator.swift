@@ -49,16 +49,17 @@ final class PickerCoordinator {
         for (index, item) in items.enumerated() { try requests.check(item, session, at: "items[\(index)]") }
         let client = try programForNewRun(session, request)
         try requests.needRadios(items.map(\.descriptor), request)
-        let (targets, refused) = try requests.migrations(in: items, session.app.id)
+        let migrations = try requests.migrations(in: items, session.app.id)
         let found = items.filter { $0.migration == nil }
         let purpose: SetupMachine.Purpose =
             found.isEmpty
-            ? .migration(targets.map(\.offer))
-            : .discovery(isBounded: settings.discoveryTimeout != nil, migrates: !targets.isEmpty || !refused.isEmpty)
+            ? .migration(migrations.targets.map(\.offer))
+            : .discovery(
+                isBounded: settings.discoveryTimeout != nil, migrates: !migrations.targets.isEmpty || !migrations.refused.isEmpty)
         open(
             PickerRun(
                 id: nextID(), session: session, request: found.isEmpty ? .migration : .discovery, purpose: purpose, items: found,
-                migrations: targets, refusedMigrations: refused, settings: settings, client: client, nearness: services.nearness),
+                migrations: migrations, settings: settings, client: client, nearness: services.nearness),
             accepted)
     }
 

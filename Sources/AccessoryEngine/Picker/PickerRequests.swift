@@ -138,21 +138,19 @@ struct PickerRequests {
     /// The accessories of migration items, and the errors for items that cannot be migrated.
     ///
     /// - Throws: the first error where no item is left to be shown.
-    func migrations(in items: [DisplayItem], _ app: AppID) throws(SetupError) -> (
-        targets: [PickerRun.MigrationTarget], refused: [SetupError]
-    ) {
-        var targets: [PickerRun.MigrationTarget] = []
-        var refused: [SetupError] = []
+    func migrations(in items: [DisplayItem], _ app: AppID) throws(SetupError) -> PickerRun.Migrations {
+        var migrations = PickerRun.Migrations()
         for (index, item) in items.enumerated() {
             guard let migration = item.migration else { continue }
             do throws(SetupError) {
-                targets.append(try target(of: migration, item, app, "items[\(index)]", number: targets.count + 1))
+                let number = migrations.targets.count + 1
+                migrations.targets.append(try target(of: migration, item, app, "items[\(index)]", number: number))
             } catch {
-                refused.append(error)
+                migrations.refused.append(error)
             }
         }
-        if refused.count == items.count, let first = refused.first { throw first }
-        return (targets, refused)
+        if migrations.refused.count == items.count, let first = migrations.refused.first { throw first }
+        return migrations
     }
 
     /// The accessory that a migration item means: the radio must have a bond with it; a network is taken at its name.

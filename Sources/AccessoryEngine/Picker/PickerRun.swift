@@ -54,6 +54,14 @@ public final class PickerRun {
         }
     }
 
+    /// The known accessories that the app has listed.
+    struct Migrations {
+        /// Those that can be taken over.
+        var targets: [MigrationTarget] = []
+        /// Why the others cannot.
+        var refused: [SetupError] = []
+    }
+
     /// Seconds after which a device that was not heard is gone from the picker.
     public static let silence = InRange.silence
 
@@ -76,9 +84,7 @@ public final class PickerRun {
     /// Seconds since 1970; nil when discovery is unbounded or its time does not run.
     public internal(set) var deadline: Double?
 
-    private(set) var migrations: [MigrationTarget]
-    /// Why other known accessories, which the app has listed too, cannot be taken over.
-    let refusedMigrations: [SetupError]
+    private(set) var migrations: Migrations
     /// Devices, networks and services that match its items.
     let inRange: InRange
     private let disclosure: DisclosureBox
@@ -93,7 +99,7 @@ public final class PickerRun {
 
     init(
         id: Int, session: Session, request: Request, purpose: SetupMachine.Purpose, items: [DisplayItem] = [],
-        migrations: [MigrationTarget] = [], refusedMigrations: [SetupError] = [], settings: PickerSettings = PickerSettings(),
+        migrations: Migrations = Migrations(), settings: PickerSettings = PickerSettings(),
         reported: ReportedItems? = nil, client: ClientID, nearness: Matcher.Nearness
     ) {
         self.reported = reported
@@ -102,7 +108,6 @@ public final class PickerRun {
         self.request = request
         self.items = items
         self.migrations = migrations
-        self.refusedMigrations = refusedMigrations
         self.settings = settings
         self.client = client
         machine = SetupMachine(purpose)
@@ -133,18 +138,18 @@ public final class PickerRun {
     }
 
     /// Whether the evidence about a known accessory waits for its adverts.
-    var lacksEvidence: Bool { migrations.contains { $0.evidence == .missing } }
+    var lacksEvidence: Bool { migrations.targets.contains { $0.evidence == .missing } }
 
     /// Takes in adverts of known accessories.
     func hear(_ changes: [HeardDevice]) {
         guard lacksEvidence else { return }
         for content in changes.compactMap(\.content) {
-            for index in migrations.indices { migrations[index].hear(content) }
+            for index in migrations.targets.indices { migrations.targets[index].hear(content) }
         }
     }
 
     /// Accessories that are taken over along with the one that is set up.
-    public var ridingAlong: [Offer] { request == .discovery ? migrations.map(\.offer) : [] }
+    public var ridingAlong: [Offer] { request == .discovery ? migrations.targets.map(\.offer) : [] }
 
     /// Whether this run looks for anything that this radio finds.
     func needs(_ technology: Technology) -> Bool {
@@ -214,7 +219,7 @@ public final class PickerRun {
     /// The image of an offer: the stored one when it is shared, else the item's.
     func image(of offer: Offer, _ ledger: Ledger) -> ProductImage? {
         if let shared = offer.shared, let stored = ledger.accessories[shared] { return stored.image }
-        if let migration = migrations.first(where: { $0.offer.id == offer.id }) { return migration.item.image }
+        if let migration = migrations.targets.first(where: { $0.offer.id == offer.id }) { return migration.item.image }
         return offer.reported != nil || items.indices.contains(offer.item) ? item(of: offer).image : nil
     }
 
@@ -227,7 +232,7 @@ public final class PickerRun {
             guard let granted = ledger.granted(id, to: app) else { return OfferTerms() }
             return OfferTerms(rules, choices, granted.grant.terms.descriptor, policy.limits(on: granted), isNew: false)
         }
-        let migrated = migrations.first { $0.offer.id == offer.id }?.item
+        let migrated = migrations.targets.first { $0.offer.id == offer.id }?.item
         guard migrated != nil || offer.reported != nil || items.indices.contains(offer.item) else { return OfferTerms() }
         let item = migrated ?? self.item(of: offer)
         var limits = policy.limits(on: candidate(of: offer), to: app)

@@ -303,8 +303,8 @@ final class PickerRunner {
         case .remove(let id): writer.revokeFailed(id, by: cancelledBy ?? person)
         case .migrate:
             search.stopVerifying()
-            for target in run.migrations { writer.migrate(target, by: picked?.requester ?? person) }
-            for failure in run.refusedMigrations { writer.report(.failure(failure)) }
+            for target in run.migrations.targets { writer.migrate(target, by: picked?.requester ?? person) }
+            for failure in run.migrations.refused { writer.report(.failure(failure)) }
             feed(.migrated)
         case .emit(let event): publish(event)
         case .end:

@@ -25,7 +25,7 @@ enum PolicyAnswer {
         let app = run.session.app
         if case .informing = run.machine.state {
             // Where evidence is missing, only a person can decide.
-            let rules = run.migrations.map { target in
+            let rules = run.migrations.targets.map { target in
                 target.evidence == .fits ? registry.policy.approval(ofMigrating: target.candidate, to: app.id) : nil
             }
             guard let first = rules.first, let first, !rules.contains(nil) else {

@@ -21,12 +21,13 @@ final class BlueZProxy {
     private weak var observer: (any ViewClientObserver)?
     private var engagement = Engagement.none
 
-    private enum Engagement {
+    private enum Engagement: Equatable {
         /// The client has neither called org.bluez nor asked for its signals.
         case none
         /// It has, and the service has been absent since.
         case awaitingService
-        case following
+        /// While objects are read, with the devices to announce after another reading.
+        case following(unread: Set<ObjectPath>?)
         /// The service was lost or replaced: adapter and devices must be announced anew.
         case replaced
     }
@@ -34,8 +35,13 @@ final class BlueZProxy {
     /// The latest call and its verdict: most clients repeat it.
     private var latestCall: RoutedCall?
     private var agent = Agent()
-    /// While objects are read: devices to announce after another reading.
-    private var unread: Set<ObjectPath>?
+
+    private var isFollowing: Bool { if case .following = engagement { true } else { false } }
+    /// See `Engagement.following`; nil while no objects are read.
+    private var unread: Set<ObjectPath>? {
+        get { if case .following(let devices) = engagement { devices } else { nil } }
+        set { if isFollowing { engagement = .following(unread: newValue) } }
+    }
 
     private var feed: RadioFeed { environment.feed }
     private var links: LinkCoordinator { environment.links }
@@ -84,7 +90,7 @@ final class BlueZProxy {
             observer?.clientNeedsChanged()
             feed.whenReady { [weak self] in
                 guard let self else { return }
-                if self.feed.alias != nil, self.engagement != .following { self.updateScope() }
+                if self.feed.alias != nil, !self.isFollowing { self.updateScope() }
                 _ = self.shown.showAdapters()
             }
         } else if connection.isListening, !upstream.isSubscribed {
@@ -486,7 +492,7 @@ final class BlueZProxy {
     private func announce(_ added: Set<ObjectPath>) {
         guard feed.alias != nil, engagement != .replaced || !scope.adapters.isEmpty else { return }
         let former = engagement
-        engagement = .following
+        if !isFollowing { engagement = .following(unread: nil) }
         let devices = former == .replaced ? Set(scope.devices.keys).union(scope.heard ?? []) : added
         guard former != .awaitingService else { return shown.assumeAnnounced() }
         if !devices.isEmpty { readObjects(of: devices) }
@@ -561,7 +567,7 @@ final class BlueZProxy {
     /// - Returns: false when something that the client relies on is lost.
     func resume(_ state: LeftState, _ baggage: Baggage) -> Bool {
         guard state["Devices"] != nil else { return true }
-        engagement = .following
+        engagement = .following(unread: nil)
         agent = Agent(path: state.path("Agent"))
         shown.resume(state)
         sessions.resume(state, baggage)

@@ -11,17 +11,23 @@ internal import ProgramSupport
 internal import TerminalGraphics
 
 final class ScreenView: PickerView {
+    /// The person's choice until it is made.
+    private struct Choice {
+        /// The identifier of the selected offer; nil without offers.
+        var offer: String?
+        /// The end that the person has chosen for it; nil for the app's.
+        var end: String?
+        /// The access that the person has chosen for it; nil for all that the app asks for.
+        var access: String?
+    }
+
     private let client: () -> PickerClient?
     private var state: PickerProperties?
-    private var selected: String?
+    private var choice = Choice()
     private var typed: [UInt8] = []
     /// The beginning of a key whose rest was not there yet.
     private var unfinished: [UInt8] = []
     private var refusal: String?
-    /// The end that the person has chosen for the selected offer; nil for the app's.
-    private var end: String?
-    /// The access that the person has chosen for it; nil for all that the app asks for.
-    private var access: String?
     private var drawn = 0
     /// The terminal's size when it was drawn last.
     private var drawnSize = PickerScreen.Size(descriptor: 1)
@@ -104,9 +110,8 @@ final class ScreenView: PickerView {
     private func move(_ key: String) {
         guard let offers = state?.offers, !offers.isEmpty else { return }
         let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -offers.count, "F": offers.count]
-        let index = offers.firstIndex { $0.id == selected } ?? 0
-        selected = offers[min(max(index + (steps[key] ?? 0), 0), offers.count - 1)].id
-        (end, access) = (nil, nil)
+        let index = offers.firstIndex { $0.id == choice.offer } ?? 0
+        choice = Choice(offer: offers[min(max(index + (steps[key] ?? 0), 0), offers.count - 1)].id)
     }
 
     private static let page = 5
@@ -126,15 +131,15 @@ final class ScreenView: PickerView {
         case .shown, nil:
             if character == "k" { move("A") }
             if character == "j" { move("B") }
-            if character == "e", let offer = state.offers.first(where: { $0.id == selected }) {
-                end = PickerScreen.end(after: end, of: offer)
+            if character == "e", let offer = state.offers.first(where: { $0.id == choice.offer }) {
+                choice.end = PickerScreen.end(after: choice.end, of: offer)
             }
-            if character == "r", let offer = state.offers.first(where: { $0.id == selected }) {
-                access = access == nil ? offer.accessChoices.first : nil
+            if character == "r", let offer = state.offers.first(where: { $0.id == choice.offer }) {
+                choice.access = choice.access == nil ? offer.accessChoices.first : nil
             }
-            guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == selected }) else { return }
+            guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == choice.offer }) else { return }
             refusal = nil
-            client()?.pick(offer, end: end, access: access)
+            client()?.pick(offer, end: choice.end, access: choice.access)
         }
     }
 
@@ -169,8 +174,8 @@ final class ScreenView: PickerView {
     func waiting() { StandardOutput.line("Waiting for an app to ask for an accessory. Press Ctrl-C to quit.") }
 
     func began(_ state: PickerProperties) {
-        selected = state.offers.first?.id
-        (refusal, end, access) = (nil, nil, nil)
+        choice = Choice(offer: state.offers.first?.id)
+        refusal = nil
         (drawn, top) = (0, 0)
         images.removeAll()
         StandardOutput.write("\u{1B}[?25l")
@@ -180,7 +185,7 @@ final class ScreenView: PickerView {
 
     func changed(_ state: PickerProperties, from old: PickerProperties) {
         self.state = state
-        if !state.offers.contains(where: { $0.id == selected }) { (selected, end, access) = (state.offers.first?.id, nil, nil) }
+        if !state.offers.contains(where: { $0.id == choice.offer }) { choice = Choice(offer: state.offers.first?.id) }
         if state.prompt.kind != old.prompt.kind || state.isNaming != old.isNaming { typed = [] }
         draw()
     }
@@ -208,7 +213,7 @@ final class ScreenView: PickerView {
         let size = PickerScreen.Size(descriptor: 1)
         let image = selectedImage(state)
         let screen = PickerScreen(
-            state, selected: selected, end: end, access: access, typed: typedText, refusal: refusal, top: top,
+            state, selected: choice.offer, end: choice.end, access: choice.access, typed: typedText, refusal: refusal, top: top,
             imageRows: image == nil ? 0 : TerminalImage.rows,
             in: size)
         top = screen.top
@@ -222,7 +227,7 @@ final class ScreenView: PickerView {
 
     /// The product image of the selected offer, once it has arrived and can be drawn.
     private func selectedImage(_ state: PickerProperties) -> TerminalImage? {
-        guard let offer = state.offers.first(where: { $0.id == selected }), offer.hasImage else { return nil }
+        guard let offer = state.offers.first(where: { $0.id == choice.offer }), offer.hasImage else { return nil }
         if images.beginRequest(of: offer) {
             client()?.image(of: offer) { [weak self] bytes in
                 self?.images.add(bytes, of: offer)
