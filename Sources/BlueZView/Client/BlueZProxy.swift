@@ -4,21 +4,20 @@
 
 internal import AccessoryModel
 internal import BlueZInterfaces
-internal import CallsOut
 internal import DBusKit
 internal import Logging
 
 /// Serves a client's calls to org.bluez.
 final class BlueZProxy {
-    private let environment: ViewEnvironment
-    private let connection: ClientConnection
-    private let identity: ClientIdentity
+    let environment: ViewEnvironment
+    let connection: ClientConnection
+    let identity: ClientIdentity
     let clearance: Clearance
     private let share: Share
     let shown: ShownObjects
-    private let upstream: Upstream
-    private let sessions: GATTSessions
-    private weak var observer: (any ViewClientObserver)?
+    let upstream: Upstream
+    let sessions: GATTSessions
+    private(set) weak var observer: (any ViewClientObserver)?
     private var engagement = Engagement.none
 
     private enum Engagement: Equatable {
@@ -26,7 +25,7 @@ final class BlueZProxy {
         case none
         /// It has, and the service has been absent since.
         case awaitingService
-        /// While objects are read, with the devices to announce after another reading.
+        /// It is signalled changes; while objects are read, with the devices to announce after another reading.
         case following(unread: Set<ObjectPath>?)
         /// The service was lost or replaced: adapter and devices must be announced anew.
         case replaced
@@ -43,10 +42,10 @@ final class BlueZProxy {
         set { if isFollowing { engagement = .following(unread: newValue) } }
     }
 
-    private var feed: RadioFeed { environment.feed }
-    private var links: LinkCoordinator { environment.links }
-    private var scope: Scope { shown.scope }
-    private var service: String { feed.alias ?? BlueZ.service }
+    var feed: RadioFeed { environment.feed }
+    var links: LinkCoordinator { environment.links }
+    var scope: Scope { shown.scope }
+    var service: String { feed.alias ?? BlueZ.service }
 
     init(
         _ environment: ViewEnvironment, _ connection: ClientConnection, _ identity: ClientIdentity,
@@ -178,208 +177,8 @@ final class BlueZProxy {
         refuse(call, why)
     }
 
-    private func recordUse(of device: ObjectPath, as use: String) {
+    func recordUse(of device: ObjectPath, as use: String) {
         if let accessory = scope.devices[device] { identity.recordUse(of: accessory, as: use) }
-    }
-
-    // MARK: Passing on
-
-    /// Passes a call on and its answer back.
-    ///
-    /// - Parameters:
-    ///   - device: the call's device; nil for the adapter and for all objects.
-    ///   - matter: the subject of its answer, if not the device.
-    ///   - lane: the calls that it stands behind.
-    ///   - other: sent in the call's place.
-    ///   - need: the matter that must still be allowed when its turn has come.
-    ///   - adapting: makes the client's answer of the service's.
-    func pass(
-        _ call: Message, about device: ObjectPath?, as matter: Matter? = nil, in lane: ServiceQueue.Lane = .service,
-        saying other: Message? = nil, needing need: Matter? = nil,
-        adapting: @escaping (Message) throws(BusError) -> Message = { $0 }
-    ) {
-        forward(call, about: device, in: lane, saying: other, needing: need) { [weak self] answer in
-            guard let self else { return }
-            do throws(BusError) {
-                self.answer(call, try adapting(answer), about: matter ?? device.map { .device($0) } ?? .app)
-            } catch {
-                self.connection.fail(call, error, from: self.service)
-            }
-        }
-    }
-
-    private func answer(_ call: Message, _ answer: Message, about matter: Matter) {
-        connection.pass(answer, answering: call, from: service, about: matter)
-    }
-
-    /// Passes a call on, and answers it where that fails.
-    ///
-    /// - Parameter onReply: gets the service's reply, and answers the client.
-    func forward(
-        _ call: Message, about device: ObjectPath?, in lane: ServiceQueue.Lane = .service, saying other: Message? = nil,
-        needing need: Matter? = nil, onReply: @escaping (Message) -> Void
-    ) {
-        do throws(BusError) {
-            let mayStart = { [clearance] in need.flatMap { clearance.refusal(of: $0) } }
-            try upstream.forward(other ?? call, about: device, in: lane, mayStart: mayStart) { [weak self] outcome in
-                // Signals before the answer come first, also for a client that listens on a connection of its own.
-                if let self {
-                    self.observer?.catchUpOthers(of: self.connection.name)
-                    self.shown.catchUp()
-                }
-                if case .reply(let answer) = outcome { onReply(answer) } else { self?.answerFailure(call, outcome) }
-            }
-        } catch {
-            refuse(call, error)
-        }
-    }
-
-    private func answerFailure(_ call: Message, _ outcome: Upstream.Outcome) {
-        switch outcome {
-        case .reply(let answer), .error(let answer): self.answer(call, answer, about: .app)
-        case .noReply: connection.fail(call, .standard("NoReply", "org.bluez has gone"), from: service)
-        case .abandoned(let error):
-            // The last grant has ended while all objects were read: the adapter is left. Clients would take an error
-            // for the end of the service, and never ask again.
-            if scope.devices.isEmpty, feed.alias != nil, isForAllObjects(call) { return answerManagedObjects(call) }
-            connection.fail(call, error, from: service)
-        }
-    }
-
-    private func passToAttribute(_ call: Message, _ path: ObjectPath, _ member: String, _ device: ObjectPath) {
-        var need = Matter.link(device)
-        if case .use(let use) = CallNeed(path, call.interface, member, device) { need = .use(use) }
-        if let why = clearance.refusal(of: need) { return refuse(call, why) }
-        recordUse(of: device, as: member)
-        // The app receives the answer to a write although it has released the link meanwhile.
-        let matter: Matter = GATTSessions.reveals(member) ? need : .device(device)
-        pass(call, about: device, as: matter, in: .link(device), needing: need) { [weak self] answer throws(BusError) in
-            guard let self else { return answer }
-            if let why = self.clearance.refusal(of: matter) {
-                if member == "StartNotify" { self.upstream.stopNotifying(path) }
-                throw why
-            }
-            return try self.sessions.answered(answer, to: call, path, member, device)
-        }
-    }
-
-    // MARK: Links
-
-    /// An app that connects holds the link from then on, beside other apps.
-    private func connect(_ call: Message, _ device: ObjectPath) {
-        guard let app = identity.app else { return }
-        recordUse(of: device, as: "Connect")
-        let client = LinkShares.Client(name: connection.name, app: app)
-        guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }
-        // Of a connected device bluetoothd might connect the classic side instead (BlueZVersions.swift): it is only
-        // asked whether the link is up.
-        let isUp = links.isUp(device) && scope.devices[device].map { environment.authority.isLowEnergyOnly($0) } == true
-        let timesUp = links.timesUp(device)
-        do throws(BusError) {
-            let asked = isUp ? try CallOut.viewLink.method.message(at: device) : call
-            try upstream.forward(asked, about: device, in: nil) { [weak self] outcome in
-                self?.connectEnded(call, device, client, outcome, timesUp: timesUp) { error in
-                    if isUp { self?.connect(call, device) } else { self?.refuse(call, error) }
-                }
-            }
-        } catch {
-            links.handle(.connectAnswered(device, client, hasWorked: false))
-            refuse(call, error)
-        }
-    }
-
-    /// - Parameters:
-    ///   - timesUp: how often the link had come up when the client asked for it.
-    ///   - onBroken: called when `Connect` has worked, and the link is down.
-    private func connectEnded(
-        _ call: Message, _ device: ObjectPath, _ client: LinkShares.Client, _ outcome: Upstream.Outcome, timesUp: Int,
-        onBroken: @escaping (BusError) -> Void
-    ) {
-        guard case .reply = outcome else {
-            if case .abandoned = outcome {
-                links.handle(.connectAbandoned(device, client))
-            } else {
-                links.handle(.connectAnswered(device, client, hasWorked: false))
-            }
-            guard case .error(let answer) = outcome else { return answerFailure(call, outcome) }
-            // The signals of a link that came up and ended come on another connection than the answer.
-            return feed.readLink(device) { [weak self] in
-                guard let self else { return }
-                guard self.links.timesUp(device) > timesUp, let accessory = self.scope.devices[device],
-                    let reason = self.environment.authority.linkEndedAtOnce(accessory), let error = answer.error
-                else { return self.answerFailure(call, outcome) }
-                self.refuse(call, BusError(name: error.name, message: "\(error.message): \(reason)"))
-            }
-        }
-        links.handle(.connectAnswered(device, client, hasWorked: true))
-        // The link is read on the connection that receives its signals: no older signal can arrive after the answer.
-        feed.readLink(device) { [weak self] in
-            guard let self else { return }
-            let isGranted = self.scope.devices[device] != nil && self.identity.app == client.app
-            switch self.links.handle(.connectConfirmed(device, client, isGranted: isGranted)) {
-            case .held:
-                self.observer?.clientNeedsChanged()
-                self.reply(to: call, [])
-            case .broken: onBroken(.bluez(.failed, "the link dropped immediately"))
-            default: self.refuse(call, .unknownObject(device))
-            }
-        }
-    }
-
-    /// An app that disconnects gives its share of the link back; the last one ends it. As from bluetoothd, the
-    /// services' end comes first, then the answer, and then the link's end.
-    private func disconnect(_ call: Message, _ device: ObjectPath) {
-        // It may have waited.
-        if let why = clearance.refusal(of: .device(device)) { return refuse(call, why) }
-        guard let app = identity.app else { return }
-        links.beginDisconnect(device)
-        switch links.handle(.disconnectRequested(device, app)) {
-        case .released:
-            shown.signalServicesGone(device)
-            reply(to: call, [])
-        case .notConnected: refuse(call, .bluez(.notConnected, "Not Connected"))
-        default: return passDisconnect(call, device)
-        }
-        links.endDisconnect(device)
-    }
-
-    private func passDisconnect(_ call: Message, _ device: ObjectPath) {
-        do throws(BusError) {
-            try upstream.forward(call, about: device, in: nil) { [weak self, links] outcome in
-                if case .reply(let answer) = outcome, let self {
-                    self.shown.signalServicesGone(device)
-                    self.answer(call, answer, about: .app)
-                } else {
-                    self?.answerFailure(call, outcome)
-                }
-                links.endDisconnect(device)
-            }
-        } catch {
-            refuse(call, error)
-            links.endDisconnect(device)
-        }
-    }
-
-    /// A link's end is signalled next: pending messages of the radio service must be passed on before.
-    func catchUp() {
-        if upstream.isSubscribed { upstream.catchUp() }
-        sessions.catchUp()
-    }
-
-    /// A link has changed for some app: signals it if that is this one, and ends the sessions of a lost link.
-    func linkChanged(_ device: ObjectPath) {
-        guard isEngaged else { return }
-        shown.signalLink(device) { endSessions(of: device) }
-    }
-
-    /// Passes on why a link ends.
-    func linkEnds(_ device: ObjectPath, _ message: Message) {
-        guard isEngaged else { return }
-        shown.passEnd(message, of: device)
-    }
-
-    private func endSessions(of device: ObjectPath) {
-        for characteristic in sessions.endAll(of: device) { upstream.stopNotifying(characteristic) }
     }
 
     // MARK: Objects
@@ -393,7 +192,7 @@ final class BlueZProxy {
         }
     }
 
-    private func answerManagedObjects(_ call: Message) {
+    func answerManagedObjects(_ call: Message) {
         let common = shown.showAdapters()
         guard !scope.devices.isEmpty || scope.heard?.isEmpty == false else { return reply(to: call, [ObjectTree.value(common)]) }
         pass(call, about: nil, in: .objects) { [shown] answer throws(BusError) in
@@ -402,47 +201,8 @@ final class BlueZProxy {
         }
     }
 
-    private func isForAllObjects(_ call: Message) -> Bool {
+    func isForAllObjects(_ call: Message) -> Bool {
         if case .managedObjects? = verdict(on: call)?.2 { true } else { false }
-    }
-
-    // MARK: Discovery
-
-    private func answerDiscovery(_ call: Message, _ adapter: ObjectPath, _ member: String) {
-        guard shown.isPowered(adapter) else { return refuse(call, .notReady) }
-        if member == "SetDiscoveryFilter" { return setFilter(call) }
-        guard member == "StartDiscovery", let app = identity.app else { return passDiscovery(call, adapter, member) }
-        let inputs = Set(scope.devices.filter { environment.authority.isInput($0.value) }.keys)
-        // A short search must not be over before the links that hide devices are down.
-        links.handle(.discoveryRequested(Array(scope.devices.keys), app, inputs: inputs)) { [weak self] in
-            self?.passDiscovery(call, adapter, member)
-        }
-    }
-
-    private func setFilter(_ call: Message) {
-        do throws(BusError) {
-            guard call.signature == "a{sv}" else {
-                throw .invalidArguments("SetDiscoveryFilter takes (a{sv}), not (\(call.signature))")
-            }
-            guard let path = call.path else { return }
-            let filter = try DiscoveryFilter(try call.arguments().first)
-            let other = try CallOut.viewDiscoveryFilter.method.message(at: path, [.vardict(filter.values)])
-            pass(call, about: nil, saying: other)
-        } catch {
-            refuse(call, error)
-        }
-    }
-
-    private func passDiscovery(_ call: Message, _ adapter: ObjectPath, _ member: String) {
-        forward(call, about: nil) { [weak self] answer in
-            guard let self else { return }
-            self.answer(call, answer, about: .app)
-            // Clients wait for the answer first, as from bluetoothd.
-            if member == "StartDiscovery" || member == "StopDiscovery" {
-                self.shown.setDiscovering(member == "StartDiscovery", with: adapter)
-                self.shown.signalAdapters()
-            }
-        }
     }
 
     // MARK: Changes
