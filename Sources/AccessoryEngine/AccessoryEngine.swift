@@ -210,9 +210,14 @@ extension AccessoryEngine: RadioObserver {
 
     /// Withdraws the device's offer.
     public func lost(_ address: BluetoothAddress) {
+        presence.lost(address)
         hearing.lost(address)
         pickers.runner?.deviceDropped(address)
     }
+    /// Has observed accessories searched for, or not.
+    public func monitoringChanged() { presence.monitoringChanged() }
+    /// Forwards it to those that observe the device.
+    public func monitorChanged(_ address: BluetoothAddress) { presence.monitorChanged(address) }
     /// Has the picker show it.
     public func pairingPrompted(_ prompt: PairingPrompt) { pickers.runner?.feed(.prompted(prompt)) }
     /// Reports it to the picker and the app.

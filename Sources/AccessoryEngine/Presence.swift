@@ -16,6 +16,10 @@ final class Presence {
         let ssid: SSID?
 
         var isKind: Bool { granted.grant.terms.descriptor.isKind }
+        /// The patterns that its adverts have, and whether they miss none.
+        var monitored: (patterns: [AdvertPattern], areComplete: Bool) {
+            peer == nil && !isKind ? ([], false) : AdvertPattern.patterns(of: granted.grant.terms.descriptor)
+        }
         var asked: PresenceMachine.Target {
             let descriptor = granted.grant.terms.descriptor
             return isKind ? .kind(atMost: descriptor.heardDevices) : .accessory(hasBluetooth: peer != nil)
@@ -152,6 +156,7 @@ final class Presence {
         for (id, target) in new { if let peer = target.peer { byAddress[peer.address, default: []].append(id) } }
         hearing.setObserving(Set(new.values.filter(\.isKind).map(\.granted.grant.app)))
         for (id, _) in untold where new[id] == nil { untold[id] = nil }
+        monitor()
         services.radio.follow(new.sorted { $0.key < $1.key }.compactMap(\.value.peer))
         // A link that another program has made is known after a reading.
         if new.contains(where: { $0.value.peer != nil && former[$0.key]?.peer != $0.value.peer }) {
@@ -165,10 +170,18 @@ final class Presence {
     private func begin() {
         handle(.observing(targets.mapValues(\.asked), linked: Set(targets.filter { isLinked($0.value) }.keys)))
         handle(.radio(isReady: services.radio.state == .ready))
+        monitoringChanged()
+        for address in byAddress.keys where services.radio.isMonitored(address) { monitorChanged(address) }
         lookAtNetworks()
         let asking = untold
         untold = [:]
         for (id, session) in asking { tell(session, only: id) }
+    }
+
+    /// Has the radio monitor the adverts of all targets. With more patterns than a monitor can have, it monitors none.
+    private func monitor() {
+        let patterns = Set(targets.values.flatMap(\.monitored.patterns))
+        services.radio.monitor(patterns.count > AdvertPattern.limit ? [] : patterns.sorted())
     }
 
     /// Devices that a kind includes no more.
@@ -189,6 +202,26 @@ final class Presence {
 
     func radioChanged() { handle(.radio(isReady: services.radio.state == .ready)) }
     func searchFailed() { handle(.searchFailed) }
+
+    func monitoringChanged() {
+        let complete = targets.filter { $0.value.isKind && $0.value.monitored.areComplete }
+        handle(.monitoring(kinds: services.radio.isMonitoring ? Set(complete.keys) : nil))
+    }
+
+    func monitorChanged(_ address: BluetoothAddress) {
+        let isFound = services.radio.isMonitored(address)
+        for subject in subjects(at: address) { handle(isFound ? .monitored(subject) : .gone(subject)) }
+    }
+
+    func lost(_ address: BluetoothAddress) {
+        for subject in subjects(at: address) { handle(.dropped(subject)) }
+    }
+
+    /// An observed accessory at this address, and devices of kinds.
+    private func subjects(at address: BluetoothAddress) -> [Subject] {
+        (byAddress[address] ?? []).map { Subject($0) }
+            + hearing.grants(hearing: address).filter { targets[$0] != nil }.map { Subject($0, device: address) }
+    }
 
     /// - Parameter address: nil for all.
     func lookAtLinks(_ address: BluetoothAddress?) {
@@ -215,9 +248,11 @@ final class Presence {
     func heard(_ changes: [HeardDevice]) {
         guard !targets.isEmpty else { return }
         for change in changes where change.content?.isConnected != true {
-            for id in byAddress[change.address] ?? [] { handle(.heard(Subject(id), rssi: change.rssi)) }
-            for id in hearing.grants(hearing: change.address) where targets[id] != nil {
-                handle(.heard(Subject(id, device: change.address), rssi: change.rssi))
+            for subject in subjects(at: change.address) {
+                let wasPresent = machine.isPresent(subject)
+                handle(.heard(subject, rssi: change.rssi))
+                // A monitor may have found a device of a kind before its adverts were read.
+                if !wasPresent, services.radio.isMonitored(change.address) { handle(.monitored(subject)) }
             }
         }
     }

@@ -156,6 +156,43 @@ public enum AgentManager1 {
     }
 }
 
+/// org.bluez.AdvertisementMonitorManager1, at an adapter's object, where bluetoothd runs with its experimental
+/// interfaces.
+public enum AdvertisementMonitorManager1 {
+    public static let interface = "org.bluez.AdvertisementMonitorManager1"
+    /// The property with the features; it has no signal.
+    public static let supportedFeatures = "SupportedFeatures"
+    /// The feature of a controller that compares adverts with patterns by itself.
+    public static let controllerPatterns = "controller-patterns"
+
+    /// Methods.
+    public enum Member {
+        public static let registerMonitor = "RegisterMonitor"
+    }
+}
+
+/// org.bluez.AdvertisementMonitor1, which bluetoothd reads and calls at a program's object.
+public enum AdvertisementMonitor1 {
+    public static let interface = "org.bluez.AdvertisementMonitor1"
+
+    /// Methods and properties.
+    public static let description = """
+        <node><interface name="org.bluez.AdvertisementMonitor1">
+          <method name="Release"/>
+          <method name="Activate"/>
+          <method name="DeviceFound"><arg type="o" direction="in" name="device"/></method>
+          <method name="DeviceLost"><arg type="o" direction="in" name="device"/></method>
+          <property name="Type" type="s" access="read"/>
+          <property name="RSSIHighThreshold" type="n" access="read"/>
+          <property name="RSSIHighTimeout" type="q" access="read"/>
+          <property name="RSSILowThreshold" type="n" access="read"/>
+          <property name="RSSILowTimeout" type="q" access="read"/>
+          <property name="RSSISamplingPeriod" type="q" access="read"/>
+          <property name="Patterns" type="a(yyay)" access="read"/>
+        </interface></node>
+        """
+}
+
 /// org.bluez.ProfileManager1, at `BlueZ.manager`.
 public enum ProfileManager1 {
     public static let interface = "org.bluez.ProfileManager1"

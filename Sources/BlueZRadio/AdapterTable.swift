@@ -46,13 +46,15 @@ final class AdapterTable {
         return allowed.isEmpty ? .absent : allowed.contains(where: \.isPowered) ? .ready : .off
     }
 
+    /// The adapters that may be used and have power.
+    var usable: Set<ObjectPath> { Set(radioAdapters.filter { $0.value.isAllowed && $0.value.isPowered }.keys) }
+
     /// Chooses the primary adapter, which stays while it works.
     ///
     /// - Returns: the adapters that may be used and have power.
     func choosePrimary() -> Set<ObjectPath> {
-        let allowed = radioAdapters.filter(\.value.isAllowed)
-        let usable = Set(allowed.filter(\.value.isPowered).keys)
-        primary = usable.first { $0 == primary } ?? usable.min() ?? allowed.keys.min()
+        let usable = usable
+        primary = usable.first { $0 == primary } ?? usable.min() ?? radioAdapters.filter(\.value.isAllowed).keys.min()
         return usable
     }
 

@@ -2,20 +2,23 @@
 // BlueZ as the engine's radio, on a bus connection of its own: composes the owners of objects, discovery, adverts and
 // pairing, and reports to the engine. Which accessories are offered is decided there.
 
+public import AccessoryCore
 public import AccessoryEngine
 public import AccessoryModel
 public import DBusKit
 public import Logging
 
-internal import AccessoryCore
 internal import BlueZInterfaces
 internal import CallsOut
 
 /// The Bluetooth radio of BlueZ (org.bluez), on all adapters that the configuration allows.
 public final class BlueZRadio: Radio {
     private struct Options {
+        let connection: Connection
+        let log: Logger
         let inputDirectory: String
         let feed: Connection.Address?
+        let monitors: MonitorUse
     }
 
     /// The state that the observer has been notified of.
@@ -28,9 +31,9 @@ public final class BlueZRadio: Radio {
     public weak var observer: (any RadioObserver)? {
         didSet { handOver.observer = observer }
     }
-    private let connection: Connection
-    private let log: Logger
     private let options: Options
+    private var connection: Connection { options.connection }
+    private var log: Logger { options.log }
     private let agent: PairingAgent
     private let adapterTable: AdapterTable
     private let devices = DeviceTable()
@@ -45,6 +48,8 @@ public final class BlueZRadio: Radio {
     private lazy var followed = FollowedDevices(
         on: connection, devices, adapterTable, handOver, onLinkChange: { [weak self] in self?.observer?.deviceChanged($0) },
         onHeard: { [weak self] in self?.observer?.heard([$0]) })
+    private lazy var monitors = AdvertMonitors(
+        on: connection, options.monitors, log: log, onEvent: { [weak self] in self?.handle($0) })
     private lazy var pairings = Pairings(
         on: connection, devices: devices, adapters: adapterTable, discovery: discovery, agent: agent,
         inputDirectory: options.inputDirectory, log: log, onEvent: { [weak self] in self?.handle($0) })
@@ -54,13 +59,12 @@ public final class BlueZRadio: Radio {
     ///   - adapters: names (`hci1`) or addresses of the adapters to use; without one all are used.
     ///   - inputDirectory: where the kernel lists input devices.
     ///   - feed: the bus that `connection` is on, for a connection that only listens for adverts; nil does without.
+    ///   - monitors: the controllers that compare the adverts of observed accessories.
     public init(
         on connection: Connection, adapters: [String], inputDirectory: String = "/sys/class/input",
-        feed: Connection.Address? = nil, log: Logger
+        feed: Connection.Address? = nil, monitors: MonitorUse = .offloaded, log: Logger
     ) throws(BusError) {
-        self.connection = connection
-        options = Options(inputDirectory: inputDirectory, feed: feed)
-        self.log = log
+        options = Options(connection: connection, log: log, inputDirectory: inputDirectory, feed: feed, monitors: monitors)
         adapterTable = AdapterTable(allowing: Set(adapters))
         agent = try PairingAgent()
     }
@@ -69,7 +73,7 @@ public final class BlueZRadio: Radio {
     public func start() {
         let server = ObjectServer(on: connection, root: PairingAgent.path)
         server.export(agent)
-        connection.onCall = { server.serve($0) }
+        connection.onCall = { [unowned self] in monitors.serve($0) || server.serve($0) }
         objects.start()
     }
 
@@ -169,6 +173,20 @@ public final class BlueZRadio: Radio {
     /// A match rule for each device's object.
     public func follow(_ peers: [BluetoothPeer]) { followed.follow(peers, of: objects.owner) }
 
+    /// A monitor on each adapter whose controller compares adverts by itself (org.bluez.AdvertisementMonitorManager).
+    public func monitor(_ patterns: [AdvertPattern]) {
+        monitors.setPatterns(patterns)
+        updateMonitors(adapterTable.usable)
+    }
+
+    /// Whether bluetoothd has activated a monitor.
+    public var isMonitoring: Bool { monitors.isActive }
+
+    /// `DeviceFound` without `DeviceLost`, of a device that has an object.
+    public func isMonitored(_ address: BluetoothAddress) -> Bool {
+        devices.objects(at: address).contains { monitors.hears($0.path) }
+    }
+
     /// The object of the adapter that apps see that have no accessory on another one; nil without an adapter.
     public var adapter: ObjectPath? { adapterTable.primary }
 
@@ -188,11 +206,28 @@ public final class BlueZRadio: Radio {
             observer?.deviceChanged(nil)
         case .adaptersChanged(let reason): publish(reason: reason)
         case .discoveringChanged(let adapter, let isDiscovering): discovery.discoveringChanged(adapter, isDiscovering)
-        case .deviceAdded(let device): pairings.deviceAdded(device)
-        case .deviceRemoved(let path): pairings.deviceRemoved(path)
+        case .deviceAdded(let device):
+            pairings.deviceAdded(device)
+            if monitors.hears(device.path) { observer?.monitorChanged(device.advertisement.address) }
+        case .deviceRemoved(let device):
+            pairings.deviceRemoved(device.path)
+            monitors.deviceRemoved(device.path)
         case .lost(let address): observer?.lost(address)
         case .deviceChanged(let address): observer?.deviceChanged(address)
         }
+    }
+
+    private func handle(_ event: AdvertMonitors.Event) {
+        switch event {
+        case .activityChanged: observer?.monitoringChanged()
+        case .deviceChanged(let path):
+            // One without an object is reported with that.
+            if let device = devices[path], state == .ready { observer?.monitorChanged(device.advertisement.address) }
+        }
+    }
+
+    private func updateMonitors(_ powered: Set<ObjectPath>) {
+        monitors.update(powered: powered, isPresent: { adapterTable.contains($0) }, of: objects.owner)
     }
 
     private func handle(_ event: Pairings.Event) {
@@ -216,6 +251,7 @@ public final class BlueZRadio: Radio {
             if state != .ready { pairings.abort(RadioFailure(.unavailable, reason)) }
             observer?.radioChanged(state, reason: reason)
         }
+        updateMonitors(usable)
         guard adapters != former.adapters else { return }
         // Another adapter may still hear a device that this one does not.
         if discovery.isNeeded { handOver.handContent() }

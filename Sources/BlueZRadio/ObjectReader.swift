@@ -19,7 +19,7 @@ final class ObjectReader {
         case adaptersChanged(reason: String)
         case discoveringChanged(ObjectPath, Bool)
         case deviceAdded(Device)
-        case deviceRemoved(ObjectPath)
+        case deviceRemoved(Device)
         /// No object has this address any more.
         case lost(BluetoothAddress)
         /// The object for an address, or its link, has changed; nil for all devices.
@@ -281,7 +281,7 @@ final class ObjectReader {
             onEvent(.deviceChanged(device.advertisement.address))
         }
         guard names.contains(Device1.interface), let removed = devices.remove(path) else { return }
-        onEvent(.deviceRemoved(path))
+        onEvent(.deviceRemoved(removed.device))
         let address = removed.device.advertisement.address
         if removed.isHeardStill { handOver.schedule() } else { onEvent(.lost(address)) }
         onEvent(.deviceChanged(address))

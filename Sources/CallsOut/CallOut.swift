@@ -29,6 +29,8 @@ public enum CallOut: String, CaseIterable, Sendable {
     case classicFilter, classicSearch, classicSearchEnd, trust, preferredBearer, inputConnect, alias
     // Removing.
     case bondRemoval
+    // Advertisement monitors.
+    case monitorFeatures, monitorRegistration
 
     // bluetoothd, for the view.
     case viewObjects, viewClientObjects, viewLink, viewDisconnect, viewStopNotify, viewDiscoveryFilter
@@ -68,7 +70,7 @@ extension CallOut {
         case .credentials, .process, .pickerPing, .authorization, .authorizationEnd, .extensionStart, .extensionStop: otherCalls
         case .radioObjects, .discoveryFilter, .discoveryStart, .discoveryStop, .agentRegistration, .agentEnd, .pairing,
             .pairingCancel, .pairedIdentity, .pairedCheck, .failedRemoval, .classicFilter, .classicSearch, .classicSearchEnd,
-            .trust, .preferredBearer, .inputConnect, .alias, .bondRemoval:
+            .trust, .preferredBearer, .inputConnect, .alias, .bondRemoval, .monitorFeatures, .monitorRegistration:
             radioCalls
         case .viewObjects, .viewClientObjects, .viewLink, .viewDisconnect, .viewStopNotify, .viewDiscoveryFilter: viewCalls
         case .managerDevices, .managerDevice, .managerActive, .managerScan, .managerPoints, .managerPoint, .managerJoin,
@@ -134,6 +136,13 @@ extension CallOut {
         case .preferredBearer: .set(Self.bluez, Self.device, Device1.preferredBearer.name, timeout: .seconds(10))
         case .inputConnect: call(Self.device, Device1.Member.connect, "", 22)
         case .alias: .set(Self.bluez, Self.device, Device1.alias.name, timeout: .seconds(10))
+        case .monitorFeatures:
+            .get(
+                Self.bluez, AdvertisementMonitorManager1.interface, AdvertisementMonitorManager1.supportedFeatures,
+                timeout: .seconds(10))
+        // bluetoothd reads the monitors before it answers.
+        case .monitorRegistration:
+            call(AdvertisementMonitorManager1.interface, AdvertisementMonitorManager1.Member.registerMonitor, "o", 15)
         // A connected device takes bluetoothd two seconds.
         default: call(Self.adapter, Adapter1.Member.removeDevice, "o", 20)
         }

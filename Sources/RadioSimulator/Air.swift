@@ -64,6 +64,8 @@ final class Air {
     let accessories: [AirAccessory]
     private let loop: MainLoop
     private var listeners: [ObjectIdentifier: (AirAccessory, Scenario.Advert) -> Void] = [:]
+    /// Those that search, which takes the radio's time.
+    private var searching: Set<ObjectIdentifier> = []
     /// In microseconds of the loop.
     private let start: Int64
     private var isPlaying = false
@@ -96,18 +98,24 @@ final class Air {
     func accessory(_ id: String) -> AirAccessory? { accessories.first { $0.scenario.id == id } }
 
     /// Receives every advert. Adverts are sent only while there is a listener.
-    func listen(_ owner: AnyObject, _ hear: @escaping (AirAccessory, Scenario.Advert) -> Void) {
-        if listeners.isEmpty { searches.begin = now }
+    ///
+    /// - Parameter isSearch: false for a controller that compares adverts by itself.
+    func listen(_ owner: AnyObject, isSearch: Bool = true, _ hear: @escaping (AirAccessory, Scenario.Advert) -> Void) {
+        if isSearch {
+            if searching.isEmpty { searches.begin = now }
+            searching.insert(ObjectIdentifier(owner))
+        }
         listeners[ObjectIdentifier(owner)] = hear
     }
 
     func stopListening(_ owner: AnyObject) {
-        guard listeners.removeValue(forKey: ObjectIdentifier(owner)) != nil, listeners.isEmpty else { return }
+        listeners[ObjectIdentifier(owner)] = nil
+        guard searching.remove(ObjectIdentifier(owner)) != nil, searching.isEmpty else { return }
         searches.ended += now - searches.begin
     }
 
     /// Seconds for which at least one adapter has searched.
-    var searchTime: Double { searches.ended + (listeners.isEmpty ? 0 : now - searches.begin) }
+    var searchTime: Double { searches.ended + (searching.isEmpty ? 0 : now - searches.begin) }
 
     private func schedule(_ at: Double, _ body: @escaping () -> Void) {
         if at <= now { body() } else { loop.after(.seconds(at - now), body) }

@@ -8,6 +8,7 @@ enum Interfaces {
     static func load() throws(BusError) -> [String: InterfaceDescription] { try InterfaceTable.load(table) }
 
     static let adapter = "org.bluez.Adapter1"
+    static let monitorManager = "org.bluez.AdvertisementMonitorManager1"
     static let device = "org.bluez.Device1"
     static let battery = "org.bluez.Battery1"
     static let agentManager = "org.bluez.AgentManager1"
@@ -37,6 +38,11 @@ enum Interfaces {
             Discovering: b
             UUIDs: as
             Roles: as
+        org.bluez.AdvertisementMonitorManager1
+            RegisterMonitor(o)
+            UnregisterMonitor(o)
+            SupportedMonitorTypes: as
+            SupportedFeatures: as
         org.bluez.Device1
             Connect()
             Disconnect()

@@ -33,8 +33,16 @@ public struct Scenario: Hashable, Sendable {
         public var isPowered = true
         /// dB, −100…100: how much more strongly it hears than the adverts say.
         public var gain = 0
+        /// Where adverts are compared with the patterns of advertisement monitors.
+        public var monitors = Monitors.none
         /// `hci0`, with power.
         public init() {}
+    }
+
+    /// Where adverts are compared with patterns: nowhere, as bluetoothd has no experimental interfaces; by bluetoothd;
+    /// or by the controller.
+    public enum Monitors: String, Hashable, Sendable, CaseIterable {
+        case none, bluetoothd, controller
     }
 
     /// An accessory with Bluetooth.
@@ -241,6 +249,8 @@ public struct Scenario: Hashable, Sendable {
         /// The first two adapters swap their names, as they may when a machine starts; only while bluetoothd is
         /// stopped.
         case adaptersSwapped
+        /// The adapter's controller drops all advertisement monitors.
+        case monitorsReleased(String)
         /// bluetoothd leaves the bus; bonds are kept.
         case serviceStopped
         /// bluetoothd comes back.
@@ -273,6 +283,7 @@ public struct Scenario: Hashable, Sendable {
             case "adapterAdded": self = .adapterAdded(target)
             case "adapterPowerOff": self = .adapterPowerOff(target)
             case "adapterPowerOn": self = .adapterPowerOn(target)
+            case "monitorsReleased": self = .monitorsReleased(target)
             case "adaptersSwapped": self = .adaptersSwapped
             case "serviceStopped": self = .serviceStopped
             case "serviceStarted": self = .serviceStarted

@@ -59,7 +59,8 @@ extension Scenario {
             guard wifi.interfaces.contains(where: { $0.name == name }) else {
                 throw ScenarioProblem(place: "events", reason: "no interface \(name)")
             }
-        case .adapterAdded(let name), .adapterRemoved(let name), .adapterPowerOn(let name), .adapterPowerOff(let name):
+        case .adapterAdded(let name), .adapterRemoved(let name), .adapterPowerOn(let name), .adapterPowerOff(let name),
+            .monitorsReleased(let name):
             guard adapters.contains(where: { $0.name == name }) else {
                 throw ScenarioProblem(place: "events", reason: "no adapter \(name)")
             }
@@ -76,6 +77,7 @@ extension Scenario {
         if let text = try json.string("address") { adapter.address = try json.address("address", text, .public) }
         adapter.isPowered = try json.boolean("powered") ?? true
         adapter.gain = Int(try json.number("gain", -100...100) ?? 0)
+        adapter.monitors = try json.word("monitors", Monitors.self) ?? .none
         return adapter
     }
 

@@ -7,9 +7,9 @@ internal import Logging
 
 final class SimulatedAdapter: ExportedObject {
     let path: ObjectPath
-    let name: String
-    let address: BluetoothAddress
-    private let gain: Int
+    private let scenario: Scenario.Adapter
+    var name: String { scenario.name }
+    var address: BluetoothAddress { scenario.address }
     unowned let bluez: SimulatedBlueZ
     private(set) var interfaces: [ExportedInterface] = []
     private(set) var isPowered: Bool
@@ -22,6 +22,8 @@ final class SimulatedAdapter: ExportedObject {
     /// By the accessories' `id`s; those under an address that is no more, by their paths.
     private var devices: [String: SimulatedDevice] = [:]
     private var sweep: LoopSource?
+    /// Nil where the controller does not compare adverts.
+    private(set) var monitors: SimulatedMonitors?
 
     private struct Filter {
         var duplicateData = true
@@ -35,9 +37,7 @@ final class SimulatedAdapter: ExportedObject {
 
     init(_ scenario: Scenario.Adapter, _ bluez: SimulatedBlueZ) {
         self.bluez = bluez
-        name = scenario.name
-        address = scenario.address
-        gain = scenario.gain
+        self.scenario = scenario
         path = ObjectPath("/org/bluez/\(scenario.name)") ?? "/org/bluez/hci0"
         isPowered = scenario.isPowered
         var adapter = ExportedInterface(bluez.descriptions[Interfaces.adapter]!)
@@ -84,6 +84,10 @@ final class SimulatedAdapter: ExportedObject {
             call.reply()
         }
         interfaces = [adapter]
+        guard scenario.monitors != .none else { return }
+        let monitors = SimulatedMonitors(self, features: scenario.monitors == .controller ? ["controller-patterns"] : [])
+        interfaces.append(monitors.interface(bluez.descriptions[Interfaces.monitorManager]!))
+        self.monitors = monitors
     }
 
     func isVisible(to caller: String) -> Bool { true }
@@ -118,6 +122,7 @@ final class SimulatedAdapter: ExportedObject {
     func setPower(_ on: Bool) {
         guard on != isPowered else { return }
         isPowered = on
+        monitors?.follow()
         if on {
             changed("Powered")
             return
@@ -137,6 +142,7 @@ final class SimulatedAdapter: ExportedObject {
     func shutDown() {
         bluez.air.stopListening(self)
         sweep?.cancel()
+        monitors?.end()
         for device in Array(devices.values) {
             device.linkLost(.local)
             remove(device)
@@ -145,6 +151,7 @@ final class SimulatedAdapter: ExportedObject {
 
     func clientGone(_ client: String) {
         filters[client] = nil
+        monitors?.clientGone(client)
         if discoverers.contains(client) { stopDiscovery(client) }
         for device in devices.values { device.clientGone(client) }
     }
@@ -157,11 +164,16 @@ final class SimulatedAdapter: ExportedObject {
         guard wasIdle else { return }
         changed("Discovering")
         bluez.air.listen(self) { [unowned self] in hear($0, $1) }
+        sweepSilent()
+        bluez.onDiscoveryStarted?()
+    }
+
+    private func sweepSilent() {
+        sweep?.cancel()
         sweep = bluez.loop.every(.seconds(1)) { [weak self] in
             self?.dropSilent()
             return self != nil
         }
-        bluez.onDiscoveryStarted?()
     }
 
     private func stopDiscovery(_ client: String) {
@@ -180,16 +192,29 @@ final class SimulatedAdapter: ExportedObject {
     private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert) {
         guard isDiscovering, discoverers.contains(where: { passes(filters[$0] ?? Filter(), accessory, advert) }) else { return }
         let duplicates = discoverers.contains { filters[$0]?.duplicateData ?? true }
+        let device = hear(accessory, advert, duplicates: duplicates)
+        if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
+    }
+
+    /// A monitor's controller reports an advert.
+    ///
+    /// - Returns: the device's object.
+    func report(_ accessory: AirAccessory, _ advert: Scenario.Advert) -> ObjectPath {
+        let device = hear(accessory, advert, duplicates: false)
+        if sweep == nil { sweepSilent() }
+        return device.path
+    }
+
+    private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert, duplicates: Bool) -> SimulatedDevice {
         if let device = device(of: accessory) {
             device.hear(advert.payload, rssi: strength(advert), duplicates: duplicates)
-            if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
-            return
+            return device
         }
         let device = SimulatedDevice(accessory, self)
         devices[device.key] = device
         device.firstHeard(advert)
         bluez.server.export(device, to: .everybody)
-        if let response = advert.scanResponse { device.hear(response, rssi: nil, duplicates: duplicates) }
+        return device
     }
 
     private func passes(_ filter: Filter, _ accessory: AirAccessory, _ advert: Scenario.Advert) -> Bool {
@@ -204,7 +229,7 @@ final class SimulatedAdapter: ExportedObject {
     }
 
     /// How strongly it hears an advert.
-    func strength(_ advert: Scenario.Advert) -> Int? { advert.rssi.map { min(max($0 + gain, -127), 20) } }
+    func strength(_ advert: Scenario.Advert) -> Int? { advert.rssi.map { min(max($0 + scenario.gain, -127), 20) } }
 
     private func dropSilent() {
         for device in Array(devices.values)

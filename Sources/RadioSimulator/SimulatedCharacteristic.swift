@@ -14,7 +14,7 @@ final class CharacteristicObject: ExportedObject {
     /// The descriptor by which bluetoothd subscribes; nil for a characteristic that sends no values.
     private(set) var subscription: SimulatedAttribute?
     private unowned let device: SimulatedDevice
-    private unowned let bluez: SimulatedBlueZ
+    private var bluez: SimulatedBlueZ { device.adapter.bluez }
     private(set) var interfaces: [ExportedInterface] = []
     private var subscribers: Set<String> = []
     private var timer: LoopSource?
@@ -29,11 +29,10 @@ final class CharacteristicObject: ExportedObject {
         let source: LoopSource
     }
 
-    init(_ path: ObjectPath, _ scenario: Scenario.Characteristic, key: String, _ device: SimulatedDevice, _ bluez: SimulatedBlueZ) {
+    init(_ path: ObjectPath, _ scenario: Scenario.Characteristic, key: String, _ device: SimulatedDevice) {
         self.path = path
         self.scenario = scenario
         self.device = device
-        self.bluez = bluez
         value = SimulatedAttribute(scenario.value, key: key, device)
         let service = ObjectPath(String(path.rawValue[..<(path.rawValue.lastIndex(of: "/") ?? path.rawValue.endIndex)])) ?? "/"
         var characteristic = ExportedInterface(bluez.descriptions[Interfaces.characteristic]!)

@@ -38,7 +38,7 @@ final class SimulatedGATT {
                 guard let path = path.appending("char" + Self.hex(handle)) else { continue }
                 // Values outlive connections; they belong to the accessory.
                 let key = "\(place)/\(index)"
-                let object = CharacteristicObject(path, characteristic, key: key, device, bluez)
+                let object = CharacteristicObject(path, characteristic, key: key, device)
                 characteristics.append(object)
                 for (index, descriptor) in characteristic.descriptors.enumerated() {
                     handle += 1

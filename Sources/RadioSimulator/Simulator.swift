@@ -107,6 +107,7 @@ public final class Simulator {
             if let adapter = scenario.adapters.first(where: { $0.name == name }) { bluez?.add(withPower(adapter)) }
         case .adapterPowerOff(let name): setPower(name, false)
         case .adapterPowerOn(let name): setPower(name, true)
+        case .monitorsReleased(let name): bluez?.adapters[name]?.monitors?.release()
         case .adaptersSwapped: swapAdapters()
         case .serviceStopped:
             bluez?.stop()
@@ -144,7 +145,8 @@ public final class Simulator {
         switch action {
         case .vanish(let id), .return(let id): air.accessory(id) != nil || scenario.accessPoints.contains { $0.id == id }
         case .servicesChanged(let id), .keysForgotten(let id): air.accessory(id) != nil
-        case .adapterRemoved(let name), .adapterAdded(let name), .adapterPowerOff(let name), .adapterPowerOn(let name):
+        case .adapterRemoved(let name), .adapterAdded(let name), .adapterPowerOff(let name), .adapterPowerOn(let name),
+            .monitorsReleased(let name):
             scenario.adapters.contains { $0.name == name }
         default: true
         }

@@ -61,7 +61,7 @@ struct Assembly {
         )
         radio = try BlueZRadio(
             on: connections.radio, adapters: configuration.adapters, inputDirectory: options.inputDirectory, feed: bluezBus,
-            log: log)
+            monitors: configuration.monitors, log: log)
         wifi = try WiFiRadio(
             on: connections.wifi, interface: configuration.wifiInterface, routeDirectory: options.routeDirectory, journal: store,
             log: log)

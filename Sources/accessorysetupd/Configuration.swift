@@ -2,6 +2,7 @@
 // The settings of accessorysetupd.conf. Each has a default; a mistake is an error at the start.
 
 internal import AccessoryModel
+internal import BlueZRadio
 internal import KeyFiles
 
 struct Configuration {
@@ -14,6 +15,8 @@ struct Configuration {
 
     /// `[Presence] Duty=`: how much of the time observed accessories may be searched for, percent, 0…100.
     var presenceDuty = 2
+    /// `[Presence] Monitors=`: the use of advertisement monitors.
+    var monitors = MonitorUse.offloaded
 
     /// `[Identity] BusIdentity=pidfd-only`: callers on a bus without process descriptors are refused.
     var needsProcessDescriptor = false
@@ -35,7 +38,7 @@ struct Configuration {
         let file = try KeyFile(path: path)
         let schema: [String: Set<String>] = [
             Self.bluetooth: ["Adapter", "ImmediateRSSI"], Self.view: ["Linger"], Self.wifi: ["Interface"],
-            Self.identity: ["BusIdentity"], Self.presence: ["Duty"],
+            Self.identity: ["BusIdentity"], Self.presence: ["Duty", "Monitors"],
         ]
         if let problem = file.unknown(besides: schema).first { throw problem }
         if let value = try file.integer(Self.view, "Linger") {
@@ -45,6 +48,13 @@ struct Configuration {
         if let value = try file.integer(Self.presence, "Duty") {
             guard (0...100).contains(value) else { throw file.problem(Self.presence, "Duty", "\(value): must be 0 to 100") }
             presenceDuty = value
+        }
+        if let word = try file.string(Self.presence, "Monitors") {
+            guard let value = MonitorUse(rawValue: word) else {
+                let words = MonitorUse.allCases.map(\.rawValue).joined(separator: ", ")
+                throw file.problem(Self.presence, "Monitors", "\(word): must be one of \(words)")
+            }
+            monitors = value
         }
         switch try file.string(Self.identity, "BusIdentity") {
         case nil, "any": break

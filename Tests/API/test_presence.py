@@ -8,11 +8,12 @@ import dbus
 
 from harness.names import ADMIN, ADMIN_PATH, GRANT, PINK, SESSION, UNKNOWN_OBJECT, error
 from harness.programs import BIN, Program
+from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
-from test_kinds import KindTest
+from test_kinds import KindTest, kind
 from test_policy import PolicyTest
-from view import ViewTest, path_of
+from view import GATT, ViewTest, path_of
 
 
 def news(app):
@@ -177,14 +178,14 @@ class Presence(Observing, ViewTest):
         # One without a change does not count.
         self.observe(begin=False)
 
-    def test_a_duty_that_is_none(self):
+    def test_settings_that_are_none(self):
         self.world.daemon.stop()
-        for value in ("101", "-1", "much"):
+        for key, value in (("Duty", "101"), ("Duty", "-1"), ("Duty", "much"), ("Monitors", "yes")):
             with self.subTest(value):
-                self.world.config.write_text(f"[Presence]\nDuty={value}\n")
+                self.world.config.write_text(f"[Presence]\n{key}={value}\n")
                 daemon = Program(BIN / "accessorysetupd", "--bus", self.world.bus.address, "--state-directory", self.world.state, "--config", self.world.config)
                 self.assertEqual(daemon.wait_end(), 78)
-                self.assertIn("accessorysetupd.conf:2: Duty", " ".join(daemon.lines))
+                self.assertIn(f"accessorysetupd.conf:2: {key}", " ".join(daemon.lines))
         self.world.config.write_text("[Presence]\nDuty=100\n")
         self.world.start_daemon()
 
@@ -220,6 +221,167 @@ class PresenceOfKinds(Observing, KindTest):
         self.admin("Exclude", "s", addresses[1])
         self.wait_news((False, "advert", addresses[1]))
         self.assertFalse(self.world.grants()[self.grant]["Present"])
+
+
+class Monitors(Observing, ViewTest):
+    """A controller that compares adverts by itself."""
+
+    scenario = scenario(accessory("pink", 1, gatt=GATT), accessory("other", 2, gatt=GATT), adapters=[{"monitors": "controller"}])
+
+    def setUp(self):
+        super().setUp()
+        self.observe()
+        self.wait_news((False, "lost"), (True, "advert"), passing=5)
+        wait(lambda: any("controllers monitor adverts" in line for line in self.world.daemon.lines), what="the monitor")
+
+    def spent(self):
+        """Seconds for which the radio has searched."""
+        return self.simulator.search_time
+
+    def test_nothing_is_searched_for(self):
+        self.pass_time(2)
+        before = (self.searches(), self.spent())
+        self.pass_time(200)
+        self.dice.settle()
+        self.assertEqual((news(self.dice)[-1], self.searches(), self.spent()), ((True, "advert"), *before))
+        self.simulator.do("vanish", "pink")
+        self.wait_news((True, "advert"), (False, "advert"), passing=25)
+        self.pass_time(200)
+        self.simulator.do("return", "pink")
+        self.wait_news((False, "advert"), (True, "advert"), passing=3)
+        self.assertEqual((self.searches(), self.spent()), before)
+
+    def test_a_link_is_no_end(self):
+        self.view().connect(self.pink)
+        self.pass_time(8)
+        self.unlink(self.pink)
+        self.pass_time(40)
+        self.dice.settle()
+        self.assertEqual(news(self.dice), [(False, "lost"), (True, "advert")])
+        self.simulator.do("vanish", "pink")
+        self.wait_news((True, "advert"), (False, "advert"), passing=25)
+
+    def test_a_monitor_that_disappears(self):
+        self.pass_time(70)
+        before = self.searches()
+        self.simulator.do("monitorsReleased", "hci0")
+        wait(lambda: any("released the advertisement monitor" in line for line in self.world.daemon.lines), what="the release")
+        self.simulator.do("vanish", "pink")
+        self.wait_news((True, "advert"), (False, "advert"), passing=300)
+        self.assertGreater(self.searches(), before)
+
+    def test_bluetooth_goes_and_comes_back(self):
+        for gone, back, *target in (
+            ("adapterPowerOff", "adapterPowerOn", "hci0"), ("adapterRemoved", "adapterAdded", "hci0"), ("serviceStopped", "serviceStarted"),
+        ):
+            with self.subTest(gone):
+                self.simulator.do(gone, *target)
+                self.wait_news((True, "advert"), (False, "lost"), passing=15)
+                self.simulator.do(back, *target)
+                self.wait_news((False, "lost"), (True, "advert"), passing=150)
+                # It is monitored again.
+                self.simulator.do("vanish", "pink")
+                self.wait_news((True, "advert"), (False, "advert"), passing=25)
+                before = self.searches()
+                self.simulator.do("return", "pink")
+                self.wait_news((False, "advert"), (True, "advert"), passing=3)
+                self.assertEqual(self.searches(), before)
+
+    def test_only_where_an_administrator_wants_it(self):
+        for kind, use, searches in (("controller", "never", True), ("bluetoothd", "offloaded", True), ("bluetoothd", "always", False)):
+            with self.subTest(f"{kind}, {use}"):
+                self.start(scenario(accessory("pink", 1, gatt=GATT), adapters=[{"monitors": kind}]))
+                self.world.config.write_text(f"[Presence]\nMonitors={use}\n")
+                self.world.restart_daemon()
+                self.dice = self.app()
+                self.accessory = self.add(self.dice, self.picker(), "pink", item("Pink"))
+                self.unlink(self.pink)
+                self.observe()
+                self.wait_news((False, "lost"), (True, "advert"), passing=5)
+                self.pass_time(5)
+                before = self.searches()
+                self.pass_time(140)
+                self.assertEqual(self.searches() > before, searches)
+
+    def test_it_ends_with_the_last_observation(self):
+        self.observe(begin=False)
+        self.simulator.do("vanish", "pink")
+        self.pass_time(30)
+        self.assertFalse(self.properties["Present"])
+        self.observe()
+        self.pass_time(5)
+        self.simulator.do("return", "pink")
+        self.wait_news((True, "advert"), passing=5)
+
+
+class TwoAdapters(Observing, ViewTest):
+    """One of two controllers compares adverts by itself."""
+
+    scenario = scenario(
+        accessory("pink", 1, gatt=GATT), accessory("other", 2, gatt=GATT),
+        adapters=[{"name": "hci0"}, {"name": "hci1", "address": "00:AA:01:00:00:43", "gain": -20, "monitors": "controller"}])
+
+    def test_one_hears_enough(self):
+        # The link of the pairing, which either adapter may have.
+        for action in ("vanish", "return"):
+            self.simulator.do(action, "pink")
+        self.observe()
+        self.wait_news((False, "lost"), (True, "advert"), passing=5)
+        self.pass_time(5)
+        before = self.searches()
+        self.simulator.do("vanish", "pink")
+        self.wait_news((True, "advert"), (False, "advert"), passing=25)
+        self.pass_time(100)
+        self.assertEqual(self.searches(), before)
+        self.simulator.do("adapterRemoved", "hci1")
+        self.simulator.do("return", "pink")
+        self.wait_news((False, "advert"), (True, "advert"), passing=150)
+        self.assertGreater(self.searches(), before)
+
+
+class MonitorsOfKinds(Observing, KindTest):
+    scenario = {**KindTest.scenario, "adapters": [{"monitors": "controller"}]}
+
+    def declare(self, key, *values):
+        app = "/org/accessorysetup1/app/com_2eexample_2edice"
+        self.world.declare("dice", **{key: "".join(f"{each};" for each in values)})
+        wait(lambda: len(self.world.admin.objects()[app]["org.accessorysetup1.App"]["Manifest"].get(key, [])) == len(values),
+             what="the manifest", also_every=0.05)
+
+    def test_a_company_is_monitored_completely(self):
+        self.simulator.do("vanish", "tag-3")
+        self.declare("BluetoothCompanyIdentifiers", "FFFF")
+        self.observe(accessory=self.allow(kind(service=None, bluetoothCompanyIdentifier=dbus.UInt16(0xFFFF))))
+        addresses = [f"C0:FF:EE:00:02:{number:02X}" for number in (1, 2, 3)]
+        self.world.pass_until(lambda: len(news(self.dice)) >= 3, 10, what="two devices")
+        self.pass_time(5)
+        before = self.searches()
+        self.pass_time(100)
+        self.simulator.do("vanish", "tag-1")
+        self.wait_news((False, "advert", addresses[0]), passing=25)
+        # A device that was never heard.
+        self.simulator.do("return", "tag-3")
+        self.wait_news((True, "advert", addresses[2]), passing=5)
+        self.assertEqual(self.searches(), before)
+
+    def test_a_service_may_be_missed(self):
+        self.observe(accessory=self.allow())
+        self.world.pass_until(lambda: len(news(self.dice)) >= 4, 10, what="three devices")
+        before = self.searches()
+        self.pass_time(140)
+        self.assertGreaterEqual(self.searches(), before + 2)
+
+    def test_more_patterns_than_a_monitor_can_have(self):
+        """Three for each service."""
+        services = [f"{number:08X}-C49B-47CA-A2AB-389127B8ABE3" for number in range(6)]
+        self.declare("BluetoothServices", *services)
+        for number, service in enumerate(services):
+            self.allow(kind(f"Kind {number}", service))
+            added = wait(lambda: [each for name, each in self.dice.events if name == "accessoryAdded"][number:], what="the grant")
+            self.observe(accessory=str(added[0]["accessory"]))
+            self.world.daemon.wait_for("controllers monitor no adverts" if number == 5 else f"controllers monitor adverts.*patterns={3 * number + 3}")
+        self.pass_time(10)
+        self.assertIn("monitor no adverts", [line for line in self.world.daemon.lines if "controllers monitor" in line][-1])
 
 
 class Wakes(Observing, ViewTest):

@@ -200,23 +200,109 @@ private let device = BluetoothAddress(value: 7, kind: .random)
     @Test func monitorsReplaceWindows() {
         var played = Played()
         played.pass(1, hearing: one)
-        played.handle(.monitoring(true))
+        played.handle(.monitoring(kinds: []))
+        // Not found by the monitor yet: its adverts may match no pattern.
+        #expect(played.isSearching)
+        played.handle(.monitored(one))
         #expect(!played.isSearching)
-        played.handle(.heard(one, rssi: -60))
         played.pass(1000)
         #expect(played.states == [true] && played.timer == nil)
         played.handle(.gone(one))
         #expect(played.states == [true, false])
-        played.handle(.monitoring(false))
+        played.pass(1000)
+        #expect(!played.isSearching && played.timer == nil)
+        played.handle(.monitored(one))
+        #expect(played.states == [true, false, true])
+        played.handle(.monitoring(kinds: nil))
         #expect(played.isSearching)
+        played.pass(300)
+        #expect(played.states == [true, false, true, false])
     }
 
-    @Test func aMonitorThatHearsNothingEndsWhatWasBefore() {
+    @Test func anAccessoryThatNoMonitorFindsHasWindows() {
         var played = Played()
-        played.pass(1, hearing: one)
-        played.handle(.monitoring(true))
-        played.pass(61)
+        played.handle(.monitoring(kinds: []))
+        played.pass(200, hearing: one)
+        #expect(played.states == [true])
+        #expect(played.searched > 1)
+        played.pass(200)
         #expect(played.states == [true, false])
+    }
+
+    @Test func aMonitorThatHasLostItIsNotTheOnlyOneThatCounts() {
+        var played = Played()
+        played.handle(.monitoring(kinds: []))
+        played.handle(.monitored(one))
+        played.handle(.gone(one))
+        // Another program's search.
+        played.handle(.heard(one, rssi: -60))
+        #expect(played.states == [true, false, true])
+        played.pass(61)
+        #expect(played.states == [true, false, true, false] && played.timer == nil)
+    }
+
+    /// A monitor reports nothing new at the end of a link in which it has not lost the device.
+    @Test func aFoundAccessoryIsPresentAfterALink() {
+        var played = Played()
+        played.handle(.monitoring(kinds: []))
+        played.handle(.monitored(one))
+        played.handle(.held(one, by: .link))
+        played.handle(.released(one, by: .link))
+        played.pass(1000)
+        #expect(played.states == [true] && !played.isSearching)
+        played.handle(.held(one, by: .link))
+        played.handle(.gone(one))
+        played.handle(.released(one, by: .link))
+        played.pass(8)
+        #expect(played.states == [true])
+        played.pass(3)
+        #expect(played.states == [true, false])
+    }
+
+    @Test func monitorsOfAKindThatMissNoDevice() {
+        var played = Played([1: .kind(atMost: 2), 2: .kind(atMost: 2)])
+        let (first, second) = (PresenceMachine.Subject(1, device: device), PresenceMachine.Subject(2, device: device))
+        played.handle(.monitoring(kinds: [1]))
+        #expect(played.isSearching)
+        played.handle(.monitoring(kinds: [1, 2]))
+        #expect(!played.isSearching)
+        for subject in [first, second] { played.handle(.heard(subject, rssi: -50)) }
+        played.handle(.monitored(first))
+        // The other one is of another program's search.
+        played.pass(61)
+        #expect(played.states == [true, true, false])
+        played.handle(.gone(first))
+        #expect(played.states == [true, true, false, false] && played.timer == nil)
+    }
+
+    @Test func aDeviceThatTheRadioDropsIsSoughtAgain() {
+        var played = Played()
+        played.handle(.monitoring(kinds: []))
+        played.handle(.dropped(one))
+        played.handle(.monitored(one))
+        played.pass(70)
+        #expect(!played.isSearching)
+        played.handle(.dropped(one))
+        #expect(played.isSearching && played.states == [true])
+        played.pass(2, hearing: one)
+        played.pass(9)
+        #expect(played.states == [true])
+        played.handle(.monitored(one))
+        played.handle(.dropped(one))
+        played.pass(11)
+        #expect(played.states == [true, false])
+    }
+
+    @Test func withoutBluetoothNoMonitorCounts() {
+        var played = Played()
+        played.handle(.monitoring(kinds: []))
+        played.handle(.monitored(one))
+        played.handle(.radio(isReady: false))
+        played.pass(11)
+        #expect(played.states == [true, false])
+        played.handle(.radio(isReady: true))
+        played.pass(55)
+        #expect(played.isSearching)
     }
 
     @Test func aKindHasAtMostSoManyDevices() {
@@ -267,8 +353,8 @@ private let device = BluetoothAddress(value: 7, kind: .random)
                 case 1: played.handle(.held(one, by: .link))
                 case 2: played.handle(.released(one, by: .link))
                 case 3: played.handle(.radio(isReady: Bool.random(using: &generator)))
-                case 4: played.handle(.monitoring(Int.random(in: 0..<4, using: &generator) == 0))
-                case 5: played.handle(.gone(subject))
+                case 4: played.handle(.monitoring(kinds: [nil, [], [2]].randomElement(using: &generator)!))
+                case 5: played.handle([.gone(subject), .dropped(subject), .monitored(subject)].randomElement(using: &generator)!)
                 case 6: played.handle(.searchFailed)
                 case 7: played.handle(.heard(subject, rssi: -50))
                 default: played.pass(Double.random(in: 0.1...50, using: &generator), hearing: subject)

@@ -24,6 +24,9 @@ private final class StillRadio: Radio {
     func start() {}
     func discover() -> DiscoveryToken { DiscoveryToken {} }
     func follow(_ peers: [BluetoothPeer]) {}
+    func monitor(_ patterns: [AdvertPattern]) {}
+    var isMonitoring: Bool { false }
+    func isMonitored(_ address: BluetoothAddress) -> Bool { false }
     func listen() -> DiscoveryToken { DiscoveryToken {} }
     func pair(_ device: RadioDeviceID, support: SupportOptions) {}
     func answer(_ answer: PromptAnswer) {}

@@ -31,6 +31,8 @@ private final class Witness: RadioObserver {
         for change in changes { heard[change.address] = change.content ?? heard[change.address] }
     }
     func lost(_ address: BluetoothAddress) { lost.insert(address) }
+    func monitoringChanged() {}
+    func monitorChanged(_ address: BluetoothAddress) {}
     func adaptersChanged() {}
     func bridgingStarted() { bridgings += 1 }
     func pairingPrompted(_ prompt: PairingPrompt) {

@@ -73,6 +73,9 @@ final class PlayedRadio: Radio {
 
     func start() {}
     func follow(_ peers: [BluetoothPeer]) {}
+    func monitor(_ patterns: [AdvertPattern]) {}
+    var isMonitoring: Bool { false }
+    func isMonitored(_ address: BluetoothAddress) -> Bool { false }
     func listen() -> DiscoveryToken { DiscoveryToken {} }
     func discover() -> DiscoveryToken {
         scans += 1

@@ -39,12 +39,17 @@ public struct PresenceMachine: Sendable {
         case held(Subject, by: PresenceReason)
         /// The link, or the network, is no more.
         case released(Subject, by: PresenceReason)
+        /// A monitor hears it, and will report its end.
+        case monitored(Subject)
+        /// The radio has dropped it, so that a monitor cannot report its end.
+        case dropped(Subject)
         /// A monitor no longer hears it; or a device of a kind does not belong to it any more.
         case gone(Subject)
         /// Bluetooth can be used, or not.
         case radio(isReady: Bool)
-        /// The controller reports adverts of all observed accessories by itself, or does no longer.
-        case monitoring(Bool)
+        /// The controller reports adverts by itself, with the kinds that it misses no device of; nil when it does no
+        /// longer.
+        case monitoring(kinds: Set<Int64>?)
         /// The window brings nothing.
         case searchFailed
         /// The time of `setTimer` has come.
@@ -67,6 +72,7 @@ public struct PresenceMachine: Sendable {
         var holders: Set<PresenceReason> = []
         var signal = Signal.silent
         var interval = Interval.guessed(Limits.presenceWindow.lowerBound)
+        var monitor = Monitor.unknown
         var rssi: Int?
         var last = PresenceReason.lost
 
@@ -82,6 +88,11 @@ public struct PresenceMachine: Sendable {
             if case .silent = signal, holders.isEmpty { return PresenceState(isPresent: false, reason: last, rssi: nil) }
             return PresenceState(isPresent: true, reason: last, rssi: rssi)
         }
+    }
+
+    /// The last report of a monitor. An accessory that was found once needs no windows: its adverts match a pattern.
+    private enum Monitor: Hashable, Sendable {
+        case unknown, found, lost
     }
 
     private enum Signal: Hashable, Sendable {
@@ -123,7 +134,8 @@ public struct PresenceMachine: Sendable {
     private var tracks: [Subject: Track] = [:]
     private var search = Search.unneeded
     private var isReady = false
-    private var isMonitoring = false
+    /// The kinds that monitors report completely; nil without monitors.
+    private var monitoredKinds: Set<Int64>?
     /// When the time that windows have used is paid for, and when a window began last out of turn.
     private var budget = (paid: 0.0, early: -Limits.presenceEarlyWindow)
     /// The next window is to begin out of turn.
@@ -157,6 +169,9 @@ public struct PresenceMachine: Sendable {
         }
     }
 
+    /// Whether an accessory, or this device of a kind, is present.
+    public func isPresent(_ subject: Subject) -> Bool { tracks[subject]?.state.isPresent == true }
+
     /// Whether an accessory, or a device of a kind, is present.
     public func isPresent(_ grant: Int64) -> Bool { states(of: grant).contains { $0.1.isPresent } }
 
@@ -167,7 +182,10 @@ public struct PresenceMachine: Sendable {
         var effects: [Effect] = []
         switch event {
         case .observing(let new, let linked): observe(new, linked, &effects)
-        case .heard(let subject, let rssi): hear(subject, rssi, now, &effects)
+        case .heard(let subject, let rssi):
+            hear(subject, rssi, now, &effects)
+            // Adverts come by the thousand. One that changes nothing makes no time earlier.
+            if effects.isEmpty, !isSearching { return [] }
         case .held(let subject, let holder):
             update(subject, &effects) { track in
                 track.holders.insert(holder)
@@ -177,19 +195,41 @@ public struct PresenceMachine: Sendable {
             guard tracks[subject]?.holders.contains(holder) == true else { break }
             update(subject, &effects) { track in
                 track.holders.remove(holder)
-                if track.holders.isEmpty { track.signal = .fading(until: now + Self.grace, deafUntil: now + Self.reportDelay) }
+                guard track.holders.isEmpty else { return }
+                // A monitor does not report again that it hears a device which it has not lost during a link.
+                let isFound = track.monitor == .found
+                track.signal =
+                    isFound ? .heard(at: now, misses: 0) : .fading(until: now + Self.grace, deafUntil: now + Self.reportDelay)
             }
             isUrgent = true
-        case .gone(let subject): update(subject, &effects) { $0.signal = .silent }
+        case .monitored(let subject):
+            update(subject, &effects) { track in
+                track.monitor = .found
+                if track.holders.isEmpty { track.signal = .heard(at: now, misses: 0) }
+            }
+        case .dropped(let subject):
+            guard tracks[subject]?.monitor == .found else { break }
+            unmonitor(subject, until: now + Self.grace)
+            isUrgent = true
+        case .gone(let subject):
+            update(subject, &effects) { track in
+                if track.monitor == .found { track.monitor = .lost }
+                track.signal = .silent
+            }
         case .radio(let new):
             guard new != isReady else { break }
             isReady = new
-            if !isReady { fade(until: now + Self.grace) } else { isUrgent = true }
-        case .monitoring(let new):
-            guard new != isMonitoring else { break }
-            isMonitoring = new
-            // A monitor does not report that a device is gone which it has never heard.
-            if isMonitoring { fade(until: now + Self.silence) } else { isUrgent = true }
+            guard !isReady else {
+                isUrgent = true
+                break
+            }
+            for subject in tracks.keys { unmonitor(subject, until: now + Self.grace) }
+        case .monitoring(let kinds):
+            guard kinds != monitoredKinds else { break }
+            monitoredKinds = kinds
+            guard kinds == nil else { break }
+            for subject in tracks.keys { tracks[subject]?.monitor = .unknown }
+            isUrgent = true
         case .searchFailed:
             if case .window(let window) = search {
                 search = .pause(until: max(budget.paid, window.end))
@@ -258,16 +298,16 @@ public struct PresenceMachine: Sendable {
         if state.isPresent != wasPresent { effects.append(.publish(subject, state)) }
     }
 
-    private mutating func fade(until end: Double) {
-        for (subject, track) in tracks {
-            if case .heard = track.signal { tracks[subject]?.signal = .fading(until: end, deafUntil: 0) }
-        }
+    /// A monitor's reports do not count any more, and the accessory is present only for a time unless it is heard.
+    private mutating func unmonitor(_ subject: Subject, until end: Double) {
+        tracks[subject]?.monitor = .unknown
+        if case .heard = tracks[subject]?.signal { tracks[subject]?.signal = .fading(until: end, deafUntil: 0) }
     }
 
     private mutating func expire(_ now: Double, _ effects: inout [Effect]) {
         let isReady = isReady
         for (subject, track) in tracks {
-            guard let end = expiry(of: track), end <= now else { continue }
+            guard let end = expiry(of: subject, track), end <= now else { continue }
             update(subject, &effects) { track in
                 track.signal = .silent
                 if !isReady { track.last = .lost }
@@ -275,24 +315,39 @@ public struct PresenceMachine: Sendable {
         }
     }
 
-    /// When a signal ends by time alone.
-    private func expiry(of track: Track) -> Double? {
+    /// When a signal ends by time alone: that of an accessory which neither a monitor nor windows would miss.
+    private func expiry(of subject: Subject, _ track: Track) -> Double? {
         switch track.signal {
-        case .fading(let end, _): end
-        case .heard(let time, _) where duty == 0 && !isMonitoring: time + Self.silence
-        case .heard, .silent: nil
+        case .fading(let end, _): return end
+        case .heard(let time, _):
+            let isMissed = duty > 0 && needsWindows(subject, track)
+            return track.monitor == .found || isMissed ? nil : time + Self.silence
+        case .silent: return nil
         }
     }
 
     // MARK: Windows
 
-    /// Accessories that only an advert can show.
+    /// Accessories that only windows can show.
     private var sought: [Subject] {
-        tracks.filter { $0.value.holders.isEmpty && targets[$0.key.grant] != .accessory(hasBluetooth: false) }.map(\.key)
+        tracks.filter { $0.value.holders.isEmpty && needsWindows($0.key, $0.value) }.map(\.key)
     }
 
-    private var seeksKind: Bool { targets.values.contains { if case .kind = $0 { true } else { false } } }
-    private var needsWindows: Bool { duty > 0 && isReady && !isMonitoring && (seeksKind || !sought.isEmpty) }
+    private func needsWindows(_ subject: Subject, _ track: Track) -> Bool {
+        switch targets[subject.grant] {
+        case .accessory(true)?: track.monitor == .unknown
+        case .kind?: track.monitor == .unknown && monitoredKinds?.contains(subject.grant) != true
+        case .accessory(false)?, nil: false
+        }
+    }
+
+    private var seeksKind: Bool {
+        targets.contains { grant, target in
+            if case .kind = target { monitoredKinds?.contains(grant) != true } else { false }
+        }
+    }
+    private var isSearching: Bool { if case .window = search { true } else { false } }
+    private var needsWindows: Bool { duty > 0 && isReady && (seeksKind || !sought.isEmpty) }
 
     /// Long enough for the slowest accessory.
     private var windowLength: Double {
@@ -370,7 +425,7 @@ public struct PresenceMachine: Sendable {
 
     /// Sets the timer anew where it would come too late, and cancels one that is not needed.
     private mutating func schedule(_ now: Double, _ effects: inout [Effect]) {
-        var due = tracks.values.compactMap(expiry).min()
+        var due = tracks.compactMap(expiry).min()
         switch search {
         case .unneeded: break
         case .pause(let end): due = min(due ?? end, end)

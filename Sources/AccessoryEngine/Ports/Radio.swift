@@ -97,6 +97,14 @@ public protocol Radio: AnyObject {
     /// Follows these devices in place of earlier ones, without discovery: the observer hears of their links
     /// (`deviceChanged`), and of adverts that other programs' searches bring. Earlier links show at the next `refresh`.
     func follow(_ peers: [BluetoothPeer])
+
+    /// Has controllers compare adverts with these patterns by themselves, in place of earlier ones, and report the
+    /// devices that match one; none ends it.
+    func monitor(_ patterns: [AdvertPattern])
+    /// Whether a controller does.
+    var isMonitoring: Bool { get }
+    /// Whether a controller hears this device, and will report its end. Each change is observed.
+    func isMonitored(_ address: BluetoothAddress) -> Bool
 }
 
 extension Radio {
@@ -210,6 +218,11 @@ public protocol RadioObserver: AnyObject {
     func heard(_ changes: [HeardDevice])
     /// No adapter has the device any more.
     func lost(_ address: BluetoothAddress)
+    /// `isMonitoring` has changed.
+    func monitoringChanged()
+    /// `isMonitored` has changed for a device. Not observed where it ends with Bluetooth, with `isMonitoring`, or for a
+    /// device that is `lost`.
+    func monitorChanged(_ address: BluetoothAddress)
     /// The pairing asks the person something, or shows it.
     func pairingPrompted(_ prompt: PairingPrompt)
     /// The classic side of the accessory is being paired.

@@ -46,6 +46,9 @@ final class DeviceTable {
         devices.values.filter(\.advertisement.isPaired).map { RadioBond($0.advertisement) }
     }
 
+    /// The device's objects on all adapters.
+    func objects(at address: BluetoothAddress) -> [Device] { byAddress[address, default: []] }
+
     /// The object for a device on its adapter; without an adapter, on the one with a bond, or with most signal.
     func device(for peer: BluetoothPeer) -> Device? {
         best(of: byAddress[peer.address, default: []].filter { peer.shares($0.advertisement.adapter) })

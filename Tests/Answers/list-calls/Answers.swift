@@ -29,6 +29,8 @@ extension CallOut {
                 "AuthenticationRejected", "AuthenticationTimeout", "ConnectionAttemptFailed", "InProgress", "NotReady")
         case .pairingCancel: Self.bluez("DoesNotExist", "Failed")
         case .failedRemoval, .bondRemoval: Self.bluez("InvalidArguments", "Failed", "DoesNotExist", "NotReady")
+        case .monitorFeatures: ["org.freedesktop.DBus.Error.InvalidArgs"]
+        case .monitorRegistration: Self.bluez("InvalidArguments", "AlreadyExists", "Failed")
         case .inputConnect: Self.bluez("NotReady", "Failed", "InProgress", "AlreadyConnected", "NotAvailable")
         case .viewDisconnect: Self.bluez("NotConnected", "Failed")
         case .preferredBearer: Self.bluez("InvalidArguments")
@@ -77,6 +79,7 @@ extension CallOut {
         case .pairing:
             "`AlreadyExists`: paired before; `ConnectionAttemptFailed`: again, three times at most; the others: a message to the person"
         case .bondRemoval, .failedRemoval: "`DoesNotExist`: already removed"
+        case .monitorRegistration: "`AlreadyExists`: success"
         case .inputConnect: "`AlreadyConnected`: success"
         case .managerScan: "`NotAllowed`: after a pause"
         case .deactivateConnection: "`ConnectionNotActive`: already ended"
@@ -120,6 +123,7 @@ extension CallOut {
         case .preferredBearer: "logged: `Connect` uses the last transport"
         case .alias: "logged: BlueZ keeps its own name for it"
         case .bondRemoval: "the requester gets an error; removed again after 2, 4 … 60 s where no app may have the bond"
+        case .monitorFeatures, .monitorRegistration: "observed accessories are searched for in windows"
         case .viewObjects: "read again after 2 s; clients see the changes that signals bring"
         case .viewClientObjects: "the app gets the new objects with the next change"
         case .viewLink, .viewDisconnect, .viewStopNotify: "treated as success"

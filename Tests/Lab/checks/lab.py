@@ -350,9 +350,9 @@ class Lab:
         """Starts a program that says much; its output goes to <name>.log."""
         return LoudProcess(self, name, command)
 
-    def start_bluetoothd(self):
+    def start_bluetoothd(self, *arguments):
         """Starts bluetoothd (again) and waits until it is on the bus, with the adapter if there is one."""
-        self.bluetoothd = self.start_loud("bluetoothd", BLUETOOTHD, "-n", "-d")
+        self.bluetoothd = self.start_loud("bluetoothd", BLUETOOTHD, "-n", "-d", *arguments)
         self.wait_until(lambda: self.bus.name_has_owner("org.bluez") or self.bluetoothd.ended, 20, "bluetoothd")
         expect(not self.bluetoothd.ended, "bluetoothd ended, see bluetoothd.log")
         for adapter in self._adapters:

@@ -138,6 +138,44 @@ def ends_a_grant_whatever_the_clock_says(lab):
     expect(state() == "authorized", f"renewed it is {state()}")
 
 
+# Presence
+
+@check("dice.json", seconds=300)
+def reports_presence_by_a_monitor(lab):
+    """bluetoothd compares the adverts itself, as Debian's kernels let no controller do so."""
+    lab.bluetoothd.kill(signal.SIGTERM)
+    lab.start_bluetoothd("--experimental")
+    lab.set_powered(True)
+    journey = Journey(lab, configuration="[Presence]\nMonitors=always\n")
+    app = App(journey)
+    journey.picker("Dice 4F")
+    accessory = app.add(item())
+    dbus.Interface(lab.bus.get_object("org.bluez", lab.bluez_devices()[PINK_DICE]["path"], introspect=False), "org.bluez.Device1").Disconnect()
+    app.session.ObservePresence(dbus.ObjectPath(accessory), True, signature="ob")
+    news = lambda: [(bool(each["present"]), str(each["reason"])) for kind, each in app.events if kind == "presenceChanged"]
+    wait = lambda *last: lab.wait_until(lambda: news()[-1:] == [last], 60, lambda: f"{last}; came {news()}")
+    said = lambda text: sum(text in line for line in journey.daemon.lines)
+    windows = lambda: said("presence: a window begins")
+    wait(True, "advert")
+    journey.daemon.wait_for("controllers monitor adverts", 30)
+    lab.bluetoothd.wait_for("Calling DeviceFound.*monitors/1", 60)
+    lab.wait_until(lambda: windows() == said("presence: the window ends"), 20, "the first windows to end")
+    before = windows()
+    lab.air.vanish("pink-dice")
+    lab.bluetoothd.wait_for("Calling DeviceLost.*monitors/1", 60)
+    wait(False, "advert")
+    lab.air.bring_back("pink-dice")
+    wait(True, "advert")
+    expect(windows() == before, "it was searched for")
+    # No monitor without bluetoothd, and another one with the next.
+    lab.bluetoothd.kill(signal.SIGTERM)
+    wait(False, "lost")
+    lab.start_bluetoothd("--experimental")
+    lab.set_powered(True)
+    wait(True, "advert")
+    lab.bluetoothd.wait_for("Calling DeviceFound.*monitors/", 60)
+
+
 # Names
 
 @check("dice.json", seconds=150)
