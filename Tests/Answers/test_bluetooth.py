@@ -186,6 +186,31 @@ class Removed(Played):
         return self.checked(refused) if refused else "done"
 
 
+@cases({"monitorRegistration_late"})
+class Monitored(Played):
+    """Without a monitor it is searched for."""
+
+    scenario = scenario(accessory("pink"), adapters=[{"monitors": "controller"}])
+    calls = {"monitorFeatures": 1, "monitorRegistration": 1}
+    holds_after_lies = True
+
+    def again(self):
+        super().again()
+        self.tidy()
+
+    def act(self):
+        if not self.dice.accessories and self.set_up("pink") != "done":
+            return "told"
+        before = len(self.dice.events)
+        for begins in (False, True):
+            refused = self.ask(
+                self.dice, self.dice.session, SESSION, "ObservePresence", "ob", dbus.ObjectPath(self.dice.accessories[0]), begins)
+            if refused:
+                return self.checked(refused)
+        self.told(lambda: "presenceChanged" in [kind for kind, _ in self.dice.events[before:]], "the presence")
+        return "done"
+
+
 @cases()
 class Renamed(Played):
     scenario = scenario(accessory("pink"))
