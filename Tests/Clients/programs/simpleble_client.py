@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SimpleBLE, through its Python binding simplepyble. It asks libdbus to be called for an answer after it has sent the call; an answer that
-another of its threads has read by then is lost, and the call times out. So a call that timed out is made once more."""
+another of its threads has read by then is lost, and the call times out. So a call that timed out is made again: on a busy machine two
+answers in a row are lost now and then."""
 
 import contextlib
 import functools
@@ -9,15 +10,18 @@ import simplepyble
 from lines import say, serve_blocking
 
 
-def once_more(method):
+TRIES = 4
+
+
+def patiently(method):
     @functools.wraps(method)
     def call(*arguments):
-        try:
-            return method(*arguments)
-        except RuntimeError as failure:
-            if "D-Bus call timed out" not in str(failure):
-                raise
-            return method(*arguments)
+        for left in reversed(range(TRIES)):
+            try:
+                return method(*arguments)
+            except RuntimeError as failure:
+                if "D-Bus call timed out" not in str(failure) or not left:
+                    raise
 
     return call
 
@@ -39,11 +43,11 @@ class Client:
             raise
         return self.adapter.scan_get_results()
 
-    @once_more
+    @patiently
     def list(self):
         return sorted(each.address() for each in self.scan())
 
-    @once_more
+    @patiently
     def connect(self, address):
         [self.peripheral] = [each for each in self.scan() if each.address() == address]
         self.peripheral.set_callback_on_disconnected(lambda: say("disconnected"))
@@ -53,23 +57,23 @@ class Client:
         return next((service.uuid(), each.uuid()) for service in self.peripheral.services() for each in service.characteristics()
                     if each.uuid() == uuid)
 
-    @once_more
+    @patiently
     def services(self):
         return sorted(each.uuid() for each in self.peripheral.services())
 
-    @once_more
+    @patiently
     def read(self, uuid):
         return [self.peripheral.read(*self.characteristic(uuid)).hex()]
 
-    @once_more
+    @patiently
     def write(self, uuid, value):
         self.peripheral.write_request(*self.characteristic(uuid), bytes.fromhex(value))
 
-    @once_more
+    @patiently
     def notify(self, uuid):
         self.peripheral.notify(*self.characteristic(uuid), lambda value: say("value", value.hex()))
 
-    @once_more
+    @patiently
     def disconnect(self):
         self.peripheral.disconnect()
 
