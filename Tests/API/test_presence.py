@@ -22,6 +22,9 @@ def news(app):
             for kind, each in app.events if kind == "presenceChanged"]
 
 
+DBUS = "org.freedesktop.DBus"
+
+
 class Observing:
     """Steps of a test whose app has an accessory."""
 
@@ -269,6 +272,18 @@ class Monitors(Observing, ViewTest):
         self.simulator.do("vanish", "pink")
         self.wait_news((True, "advert"), (False, "advert"), passing=300)
         self.assertGreater(self.searches(), before)
+
+    def test_reports_of_other_programs_do_not_count(self):
+        admin, monitor = self.world.admin, "/org/accessorysetup1/monitors/1"
+        owner = lambda name: int(admin.call("/", DBUS, "GetConnectionUnixProcessID", "s", name, to=DBUS))
+        names = [each for each in admin.call("/", DBUS, "ListNames", to=DBUS)
+                 if each.startswith(":") and owner(each) == self.world.daemon._process.pid]
+        self.assertGreater(len(names), 1)
+        for name in names:
+            with self.assertRaisesRegex(dbus.DBusException, "^org.freedesktop.DBus.Error.Unknown(Object|Method)"):
+                admin.call(monitor, "org.bluez.AdvertisementMonitor1", "DeviceLost", "o", self.pink, to=name)
+        self.pass_time(5)
+        self.assertEqual(news(self.dice)[-1], (True, "advert"))
 
     def test_bluetooth_goes_and_comes_back(self):
         for gone, back, *target in (
