@@ -181,11 +181,12 @@ public struct AccessPolicy: Hashable, Sendable {
     }
 
     /// The limits of a grant on an accessory in range, or on a kind.
-    public func limits(on candidate: AccessoryCandidate, to app: AppID) -> [Limit] {
-        limits.filter { limit in
-            limit.apps?.contains(app) ?? true
-                && (candidate.kind.map(limit.target.includes) ?? limit.target.matches(candidate))
-        }
+    ///
+    /// - Parameter candidate: evaluated if the app has any limit: offers are looked at twice a second.
+    public func limits(on candidate: @autoclosure () -> AccessoryCandidate, to app: AppID) -> [Limit] {
+        let limits = limits.filter { $0.apps?.contains(app) ?? true }
+        guard !limits.isEmpty, case let candidate = candidate() else { return [] }
+        return limits.filter { limit in candidate.kind.map(limit.target.includes) ?? limit.target.matches(candidate) }
     }
 
     /// Whether a rule approves anything for an app: `ShowPicker` may then do without a picker
