@@ -4,6 +4,7 @@
 
 import { KeyedList, ask, badge, button, choices, element, facts, field, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
+import { HeardDevices } from "./heard-devices.js";
 import { Images, showImage } from "./images.js";
 import { Muted } from "./muted.js";
 import { ago, compare, moment, words } from "./text.js";
@@ -76,6 +77,8 @@ export class Accessories {
     /** The paths of the selected ones; null while none can be selected. */
     #selected = null;
     #opened = new Set();
+    /** The lists of devices, by the paths of grants for a kind. */
+    #heard = new Map();
     /** How many cards are drawn. */
     #limit = SLICE;
     /** Behind the last card that is drawn, while there are more. */
@@ -161,7 +164,7 @@ export class Accessories {
 
     /**
      * Links and batteries are signalled once the daemon has looked for them: it does while the section is visible. Problems
-     * are not signalled: those of open cards are read.
+     * and the devices of kinds are not signalled: those of open cards are read.
      */
     async #refresh() {
         clearTimeout(this.#timer);
@@ -169,6 +172,10 @@ export class Accessories {
             if (this.#objects.isAdmin) await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
             const all = this.#objects.all("Accessory");
             for (const { path } of all) if (this.#opened.has(path) || all.length <= FEW) await this.#objects.readAgain(path, "Accessory");
+            for (const [path, devices] of this.#heard) {
+                if (!this.#objects.get(path, "Grant")) this.#heard.delete(path);
+                else if (devices.isShown) await devices.read();
+            }
         }
         clearTimeout(this.#timer);
         if (this.element.isConnected) this.#timer = setTimeout(() => this.#refresh(), REFRESH);
@@ -300,6 +307,7 @@ export class Accessories {
             toggle.checked = this.#objects.get(path, "Grant")?.Enabled ?? false;
         });
         let shown = null;
+        let devices = null;
         const revoke = button(words.revoke(), () => this.#revoke(shown));
         const row = element("li", {}, element("label", {}, toggle, element("span", { class: "name" }, app)), note, revoke, failure);
         row.update = grant => {
@@ -312,6 +320,12 @@ export class Accessories {
             setAttribute(toggle, "aria-label", words.switchFor(name, grant.label));
             setAttribute(revoke, "aria-label", words.revokeOf(name, grant.label));
             if (!isBusy) toggle.checked = grant.Enabled;
+            if (grant.Access === "hear" && !devices) {
+                devices = new HeardDevices(this.#bus, path);
+                this.#heard.set(path, devices);
+                row.append(devices.element);
+            }
+            devices?.update(grant, name);
         };
         return row;
     }
