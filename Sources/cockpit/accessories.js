@@ -22,6 +22,7 @@ const KINDS = ["Accessory", "Grant", "Network", "App", "Admin", "Manager"];
 const FILTERS = {
     "": () => true,
     connected: ({ accessory, joined }) => accessory.Connected || joined !== "",
+    absent: each => each.isInRange === false,
     attention: ({ accessory, grants }) => accessory.State !== "authorized" || accessory.Problems.length > 0 || grants.some(each => !each.Enabled),
 };
 const ORDERS = {
@@ -49,6 +50,11 @@ class Item {
 
     get used() { return Math.max(0, ...this.grants.map(each => each.LastUsed)); }
     get created() { return Math.min(...this.grants.map(each => each.Created || Infinity)); }
+    /** Null where no app observes it, or none that may use it now. */
+    get isInRange() {
+        const observing = this.grants.filter(each => each.Observed && each.Enabled && each.State === "authorized");
+        return observing.length > 0 ? observing.some(each => each.Present) : null;
+    }
     get label() { return this.#isOnly ? this.accessory.DisplayName : words.oneOfMany(this.accessory); }
     /** For the search. */
     get text() {
@@ -95,7 +101,7 @@ export class Accessories {
         const list = element("ul", { class: "cards" });
         this.#list = new KeyedList(list, each => each.path, each => this.#make(each.path), (item, each) => item.update(each));
         choices(this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]);
-        choices(this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["attention", words.attentionOnly()]]);
+        choices(this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["absent", words.notInRange()], ["attention", words.attentionOnly()]]);
         for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => { this.#limit = SLICE; this.#drawAgain(); });
         const observer = new IntersectionObserver(entries => {
             if (!entries.at(-1).isIntersecting) return;
@@ -243,18 +249,15 @@ export class Accessories {
         return item;
     }
 
-    #badges({ accessory, joined, grants }) {
+    #badges({ accessory, joined, grants, isInRange }) {
         const isOff = grants.length > 0 && grants.every(each => !each.Enabled);
         return [
             isOff ? badge(words.switchedOff()) : badge(words.state(accessory.State), accessory.State === "authorized" ? "good" : "warning"),
             accessory.Address ? badge(accessory.Connected ? words.connected() : words.notConnected(), accessory.Connected ? "good" : "") : null,
             joined ? badge(words.joined(joined), "good") : null,
-            grants.some(each => each.Observed) ? this.#presence(grants.some(each => each.Present)) : null,
+            isInRange === null ? null : isInRange ? badge(words.inRange(), "good") : badge(words.notInRange()),
         ].filter(each => each);
     }
-
-    /** Of an accessory that an app observes. */
-    #presence(isPresent) { return isPresent ? badge(words.inRange(), "good") : badge(words.notInRange()); }
 
     #makeDetails() {
         const about = facts();

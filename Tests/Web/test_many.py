@@ -16,7 +16,8 @@ PLAYED = """
         async objects() {
             return Array.from({ length: 1000 }, (_, number) => [
                 [path(number), { Accessory: { DisplayName: `Die ${number % 500}`, State: "authorized", Address: address(number), Battery: -1, Connected: number < 3 } }],
-                [`/org/accessorysetup1/grant/${number}`, { Grant: { App: "com.example.dice", Accessory: path(number), Enabled: true, State: "authorized", Created: 1e9 + number } }],
+                [`/org/accessorysetup1/grant/${number}`, { Grant: { App: "com.example.dice", Accessory: path(number), Enabled: number !== 9, State: "authorized", Created: 1e9 + number,
+                    Observed: number < 10, Present: number % 2 === 0 } }],
             ]).flat();
         }
         async properties() { return {}; }
@@ -120,12 +121,16 @@ class Thousand(WebTest):
             filter.value = "connected";
             filter.dispatchEvent(new Event("input"));
             const connected = cards();
+            // Observed are ten accessories; half are present, and one is switched off.
+            filter.value = "absent";
+            filter.dispatchEvent(new Event("input"));
+            const absent = cards();
             filter.value = "";
             filter.dispatchEvent(new Event("input"));
             order.value = "created";
             order.dispatchEvent(new Event("input"));
-            done([...found, connected, list.element.querySelector(".cards h2").textContent]);
-        """), [22, 1, 0, 1000, 3, "Die 499"])
+            done([...found, connected, absent, list.element.querySelector(".cards h2").textContent]);
+        """), [22, 1, 0, 1000, 3, 4, "Die 499"])
 
     def test_two_of_one_name_are_told_apart(self):
         self.assertEqual(self.played("""
