@@ -63,7 +63,10 @@ class Devices(KindTest, States):
 
     def test_without_confirmation_none_is_excluded(self):
         self.searching()
-        self.reload()
+        # They are read again once the section is back in view.
+        self.page.go("policy")
+        self.page.sees("There are no rules")
+        self.page.go("")
         self.page.press(f"Exclude tag-1 ({TAG}1)")
         self.page.press("Cancel", "dialog")
         self.page.no_sheet()
