@@ -320,7 +320,7 @@ extension AccessoryBus {
     /// The rows of every kind of dictionary, by its name.
     public static let records: [(name: String, rows: [WireRow])] = [
         rows(PickerOffer.self), rows(EndpointKeys.self), rows(PickerPrompt.self), rows(PickerProgramEntry.self),
-        rows(MutedAppEntry.self),
+        rows(MutedAppEntry.self), rows(HeardDeviceEntry.self),
         rows(AdapterEntry.self),
         rows(PolicyRuleEntry.self), rows(PolicyProblemEntry.self), rows(ClaimListEntry.self), rows(ClaimReport.self),
         rows(ClaimReport.Entry.self), rows(AuditLine.self), rows(ExplainedDeviceEntry.self),

@@ -219,7 +219,7 @@ public struct HeardDeviceEntry: WireRecord {
     public var name = ""
 
     public init() {}
-    public static let recordName = "device"
+    public static let recordName = "heardDevice"
     public static let table = WireTable<Self>([.init("address", \.address, .text), .init("name", \.name, .text)])
 }
 

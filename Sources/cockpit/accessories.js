@@ -4,6 +4,7 @@
 
 import { KeyedList, ask, badge, button, choices, element, facts, field, freshID, message, name, setAttribute, setText, show } from "./dom.js";
 import { ADMIN } from "./bus.js";
+import { HeardDevices } from "./heard-devices.js";
 import { Images, showImage } from "./images.js";
 import { Muted } from "./muted.js";
 import { ago, compare, moment, words } from "./text.js";
@@ -21,6 +22,7 @@ const KINDS = ["Accessory", "Grant", "Network", "App", "Admin", "Manager"];
 const FILTERS = {
     "": () => true,
     connected: ({ accessory, joined }) => accessory.Connected || joined !== "",
+    absent: each => each.isInRange === false,
     attention: ({ accessory, grants }) => accessory.State !== "authorized" || accessory.Problems.length > 0 || grants.some(each => !each.Enabled),
 };
 const ORDERS = {
@@ -48,6 +50,11 @@ class Item {
 
     get used() { return Math.max(0, ...this.grants.map(each => each.LastUsed)); }
     get created() { return Math.min(...this.grants.map(each => each.Created || Infinity)); }
+    /** Null where no app observes it, or none that may use it now. */
+    get isInRange() {
+        const observing = this.grants.filter(each => each.Observed && each.Enabled && each.State === "authorized");
+        return observing.length > 0 ? observing.some(each => each.Present) : null;
+    }
     get label() { return this.#isOnly ? this.accessory.DisplayName : words.oneOfMany(this.accessory); }
     /** For the search. */
     get text() {
@@ -76,6 +83,8 @@ export class Accessories {
     /** The paths of the selected ones; null while none can be selected. */
     #selected = null;
     #opened = new Set();
+    /** The lists of devices, by the paths of grants for a kind. */
+    #heard = new Map();
     /** How many cards are drawn. */
     #limit = SLICE;
     /** Behind the last card that is drawn, while there are more. */
@@ -92,7 +101,7 @@ export class Accessories {
         const list = element("ul", { class: "cards" });
         this.#list = new KeyedList(list, each => each.path, each => this.#make(each.path), (item, each) => item.update(each));
         choices(this.#order, [["name", words.byName()], ["used", words.byUse()], ["created", words.bySetup()]]);
-        choices(this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["attention", words.attentionOnly()]]);
+        choices(this.#filter, [["", words.all()], ["connected", words.connectedOnly()], ["absent", words.notInRange()], ["attention", words.attentionOnly()]]);
         for (const control of [this.#search, this.#order, this.#filter]) control.addEventListener("input", () => { this.#limit = SLICE; this.#drawAgain(); });
         const observer = new IntersectionObserver(entries => {
             if (!entries.at(-1).isIntersecting) return;
@@ -161,7 +170,7 @@ export class Accessories {
 
     /**
      * Links and batteries are signalled once the daemon has looked for them: it does while the section is visible. Problems
-     * are not signalled: those of open cards are read.
+     * and the devices of kinds are not signalled: those of open cards are read.
      */
     async #refresh() {
         clearTimeout(this.#timer);
@@ -169,6 +178,10 @@ export class Accessories {
             if (this.#objects.isAdmin) await this.#bus.call(ADMIN, "Admin.Refresh").catch(() => {});
             const all = this.#objects.all("Accessory");
             for (const { path } of all) if (this.#opened.has(path) || all.length <= FEW) await this.#objects.readAgain(path, "Accessory");
+            for (const [path, devices] of this.#heard) {
+                if (!this.#objects.get(path, "Grant")) this.#heard.delete(path);
+                else if (devices.isShown) await devices.read();
+            }
         }
         clearTimeout(this.#timer);
         if (this.element.isConnected) this.#timer = setTimeout(() => this.#refresh(), REFRESH);
@@ -236,18 +249,15 @@ export class Accessories {
         return item;
     }
 
-    #badges({ accessory, joined, grants }) {
+    #badges({ accessory, joined, grants, isInRange }) {
         const isOff = grants.length > 0 && grants.every(each => !each.Enabled);
         return [
             isOff ? badge(words.switchedOff()) : badge(words.state(accessory.State), accessory.State === "authorized" ? "good" : "warning"),
             accessory.Address ? badge(accessory.Connected ? words.connected() : words.notConnected(), accessory.Connected ? "good" : "") : null,
             joined ? badge(words.joined(joined), "good") : null,
-            grants.some(each => each.Observed) ? this.#presence(grants.some(each => each.Present)) : null,
+            isInRange === null ? null : isInRange ? badge(words.inRange(), "good") : badge(words.notInRange()),
         ].filter(each => each);
     }
-
-    /** Of an accessory that an app observes. */
-    #presence(isPresent) { return isPresent ? badge(words.inRange(), "good") : badge(words.notInRange()); }
 
     #makeDetails() {
         const about = facts();
@@ -300,6 +310,7 @@ export class Accessories {
             toggle.checked = this.#objects.get(path, "Grant")?.Enabled ?? false;
         });
         let shown = null;
+        let devices = null;
         const revoke = button(words.revoke(), () => this.#revoke(shown));
         const row = element("li", {}, element("label", {}, toggle, element("span", { class: "name" }, app)), note, revoke, failure);
         row.update = grant => {
@@ -312,6 +323,12 @@ export class Accessories {
             setAttribute(toggle, "aria-label", words.switchFor(name, grant.label));
             setAttribute(revoke, "aria-label", words.revokeOf(name, grant.label));
             if (!isBusy) toggle.checked = grant.Enabled;
+            if (grant.Access === "hear" && !devices) {
+                devices = new HeardDevices(this.#bus, path);
+                this.#heard.set(path, devices);
+                row.append(devices.element);
+            }
+            devices?.update(grant, name);
         };
         return row;
     }

@@ -49,6 +49,7 @@ export class KeyedList {
     }
 
     draw(items) {
+        const { activeElement } = document;
         const keys = new Set(items.map(this.keyOf));
         for (const [key, made] of this.#elements) if (!keys.has(key)) { this.#remove(made); this.#elements.delete(key); }
         let place = this.container.firstElementChild;
@@ -62,6 +63,10 @@ export class KeyedList {
             if (made === place) place = place.nextElementSibling;
             else this.container.insertBefore(made, place);
             this.update(made, item);
+        }
+        // An element that is moved loses the focus.
+        if (activeElement instanceof HTMLElement && document.activeElement !== activeElement && this.container.contains(activeElement)) {
+            activeElement.focus({ preventScroll: true });
         }
     }
 

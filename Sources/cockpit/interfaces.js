@@ -148,6 +148,10 @@ export const RECORDS = {
         since: ["seconds"],
         who: ["text"],
     },
+    heardDevice: {
+        address: ["text"],
+        name: ["text"],
+    },
     adapter: {
         address: ["text"],
         allowed: ["truth"],

@@ -68,5 +68,8 @@ export function shapedAll(path, interfaces) {
 /** Lines of the audit trail. */
 export const auditLines = value => KINDS.records(value, "audit") ?? [];
 
+/** The devices that an app hears by a grant for a kind. */
+export const heardDevices = value => KINDS.records(value, "heardDevice") ?? [];
+
 /** The devices of an explanation. */
 export const explained = value => KINDS.records(value, "device") ?? [];

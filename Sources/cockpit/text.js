@@ -229,6 +229,21 @@ export const words = {
     removeOwnHint: () => _("The apps for which you set it up lose access. If no other app uses it, its pairing is removed too."),
     removeApps: apps => fill(_("These apps lose access: $0"), apps.join(", ")),
 
+    // Devices of a grant for a kind.
+    devicesOf: app => fill(_("Devices that $0 hears"), app),
+    heardNow: count => plural("$0 device heard now", "$0 devices heard now", count),
+    hearsNone: () => _("No devices are heard now: they are listed while the app uses Bluetooth."),
+    excludedCount: count => plural("$0 excluded", "$0 excluded", count),
+    noDeviceFits: () => _("No device matches."),
+    isExcluded: () => _("excluded"),
+    exclude: () => _("Exclude"),
+    excludeOf: device => fill(_("Exclude $0"), device),
+    excludeTitle: device => fill(_("Exclude $0?"), device),
+    excludeHint: app => fill(_("$0 no longer hears this device until you include it again. A device that changes its address is heard again under the new one."), app),
+    include: () => _("Include"),
+    includeOf: device => fill(_("Include $0"), device),
+    deviceLabel: ({ name: shown, address }) => shown ? fill("$0 ($1)", shown, address) : address,
+
     opens: () => _("can read, write and receive data until you revoke access"),
     hears: () => _("hears all such devices, and cannot use them, until you revoke access"),
     readsOnly: () => _("can read and receive data, not write, until you revoke access"),

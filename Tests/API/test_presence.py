@@ -12,7 +12,7 @@ from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from test_kinds import KindTest, kind
-from test_policy import PolicyTest
+from test_policy import PolicyTest, ctl
 from view import GATT, ViewTest, path_of
 
 
@@ -83,6 +83,29 @@ class Presence(Observing, ViewTest):
         self.assertEqual(
             [each for each in self.audit() if "presence" in each[1]],
             [("updated", "its presence is observed"), ("updated", "its presence is no longer observed")])
+
+    def test_the_tables_of_the_tool(self):
+        """Presence stands in place of “authorized”, for observed accessories alone, and the tables keep their columns."""
+        def tables():
+            lists = [ctl(words, "--no-pager", "--bus", self.world.bus.address)[1] for words in ("list", "grants")]
+            for lines in lists:
+                self.assertEqual(len(lines), 2, lines)
+            return [(header.split(), row[header.index("STATE"):].split("  ")[0]) for header, row in lists]
+
+        headers = [["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"], ["GRANT", "APP", "ACCESSORY", "STATE", "ACCESS", "CREATED", "ENDS"]]
+        shows = lambda state: self.assertEqual(tables(), [(header, state) for header in headers])
+        shows("authorized")
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        shows("in range")
+        self.simulator.do("vanish", "pink")
+        self.wait_news((False, "advert"), passing=300)
+        shows("not in range")
+        number = self.grant().rpartition("/")[2]
+        self.assertIn("  not in range", "\n".join(ctl("show", "Pink", "--bus", self.world.bus.address)[1]))
+        self.assertEqual(ctl("disable", number, "--bus", self.world.bus.address)[0], 0)
+        self.assertEqual([state for _, state in tables()], ["authorized", "disabled"])
+        self.assertNotIn("in range", "\n".join(ctl("show", "Pink", "--bus", self.world.bus.address)[1]))
 
     def test_a_link_of_any_program_counts_and_costs_nothing(self):
         self.share()

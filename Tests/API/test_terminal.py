@@ -21,6 +21,7 @@ from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
 from harness.world import APITest
+from test_narrowed import entry, listed
 
 
 class Terminal:
@@ -345,6 +346,99 @@ class OfManySizes(APITest):
                 marked = wait(lambda: terminal.marked and len([each for each in terminal.screen.display if "▮" in each]) and self.check(terminal)[0], 10,
                               "it to be drawn anew")
                 self.assertEqual(marked[1:8], last[1:8])
+
+
+class LongLists(APITest):
+    """An app that asks for as many characteristics as there may be."""
+
+    scenario = scenario(accessory("pink"), accessory("blue", 2, service=BLUE))
+    COUNT = 64
+    texts = [f"{PINK}/FF3F#{number}:read" for number in range(1, COUNT + 1)]
+    many = item(**listed(*(entry("FF3F", "read", instance=number) for number in range(1, COUNT + 1))))
+
+    def asked(self, columns, rows, *others):
+        terminal, dice = Terminal(self.world, columns, rows), self.app()
+        self.addCleanup(terminal.close)
+        dice.show_picker(self.many, *others)
+        wait(lambda: terminal.marked and all(name in self.shown(terminal) for name in ("Pink", *("Blue" for _ in others))),
+             what=lambda: f"the offers; it shows {self.shown(terminal)}")
+        return terminal, dice
+
+    def shown(self, terminal):
+        return " ".join(" ".join(terminal.screen.display).split())
+
+    def wait_shown(self, terminal, text):
+        wait(lambda: text in self.shown(terminal), what=lambda: f"{text!r}; it shows\n" + "\n".join(terminal.screen.display))
+
+    def test_the_count_and_the_first_ones(self):
+        terminal, _ = self.asked(100, 24)
+        self.wait_shown(terminal, f"the app can use only 64 characteristics (c lists all): {', '.join(self.texts[:3])}, …")
+        self.assertNotIn("#4:read", self.shown(terminal))
+        self.wait_shown(terminal, "c characteristics")
+        for columns, rows in SIZES:
+            with self.subTest(columns=columns, rows=rows):
+                terminal.resize(columns, rows)
+                self.wait_shown(terminal, "the app can use only 64 characteristics (c lists all)")
+                wait(lambda: len(terminal.marked) == 1, what=lambda: "one marked line; it shows\n" + "\n".join(terminal.screen.display))
+
+    def test_all_can_be_seen(self):
+        for columns, rows in ((100, 24), (40, 12), (200, 70)):
+            with self.subTest(columns=columns, rows=rows):
+                terminal, dice = self.asked(columns, rows)
+                terminal.type("c")
+                self.wait_shown(terminal, "Esc back")
+                seen = set()
+
+                def look():
+                    # A long one is divided between rows.
+                    text = "".join(each.strip() for each in terminal.screen.display)
+                    seen.update(number for number, each in enumerate(self.texts, 1) if f"{number}. {each}" in text or f"{number}.{each}" in text)
+                    return len(seen) == self.COUNT
+
+                while not look():
+                    before = list(terminal.screen.display)
+                    terminal.type("\x1b[B")
+                    wait(lambda: terminal.screen.display != before and "Esc back" in self.shown(terminal), what=lambda: f"the next row; seen are {seen}")
+                # Return ends the list, and picks nothing.
+                terminal.type("\x1b[H\r")
+                self.wait_shown(terminal, "choose an accessory")
+                self.assertEqual(self.world.grants(), {})
+                terminal.type("c\x1b[F")
+                self.wait_shown(terminal, "64.")
+                terminal.type("\x1b")
+                self.wait_shown(terminal, "choose an accessory")
+                dice.close()
+                wait(lambda: not self.world.admin.paths("picker"), what="the picker to end", also_every=0.05)
+                terminal.program.kill()
+
+    def test_of_the_marked_one_alone(self):
+        terminal, dice = self.asked(100, 30, item("Blue Dice", BLUE))
+        if "blue" not in "".join(terminal.marked):
+            terminal.type("\x1b[B")
+        wait(lambda: "blue" in "".join(terminal.marked), what="the blue one to be marked")
+        wait(lambda: "c characteristics" not in self.shown(terminal), what="the key to go")
+        terminal.type("c\r")
+        self.assertEqual(dice.wait_event("accessoryAdded")["properties"]["DisplayName"], "Blue Dice")
+
+    def test_a_few_are_shown_whole(self):
+        terminal, dice = Terminal(self.world, 100, 24), self.app()
+        self.addCleanup(terminal.close)
+        dice.show_picker(item(**listed(entry("FF3F", "read"), entry("FF40", "write", "listen"))))
+        self.wait_shown(terminal, f"the app can use only: {PINK}/FF3F:read, {PINK}/FF40:write+listen")
+
+    def test_by_line(self):
+        picker, dice = Program(BIN / "accessoryctl", "--bus", self.world.bus.address, "picker", stdin=subprocess.PIPE), self.app()
+        self.addCleanup(picker.stop)
+        picker.wait_for("waiting for a picker")
+        dice.show_picker(self.many)
+        picker.wait_for(re.escape(f"the app can use only 64 characteristics (list 1 shows all): {', '.join(self.texts[:3])}, …"))
+        picker.type("list 1")
+        picker.wait_for(f"#{self.COUNT}:read$")
+        self.assertEqual([each.strip() for each in picker.lines if each.startswith("   ")], self.texts)
+        picker.type("list 2")
+        picker.wait_for("enter a number from the list")
+        picker.type("1")
+        dice.wait_event("accessoryAdded")
 
 
 class Lines(APITest):

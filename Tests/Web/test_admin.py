@@ -56,6 +56,21 @@ class WithAccessory(WebTest):
         self.dice.wait_event("accessoryAdded", count=2)
         self.page.wait(lambda: "switched off" not in self.page.text, "it to be on")
 
+    def test_the_presence_of_an_observed_accessory(self):
+        """Its label follows each change; without an observation, and while it is switched off, there is none."""
+        labels = lambda: [each.text for each in self.page.find(".badges .badge")]
+        shows = lambda *last: self.page.wait(lambda: labels()[2:] == [*last], lambda: f"{last} among the labels; they are {labels()}")
+        shows()
+        self.dice.request("ObservePresence", "ob", self.path, True)
+        self.world.pass_until(lambda: self.grant()["Present"], 10, "it to be present")
+        shows("in range")
+        self.simulator.do("vanish", "pink-dice")
+        self.world.pass_until(lambda: not self.grant()["Present"], 300, "it to be absent")
+        shows("not in range")
+        self.page.one("input[role=switch]").click()
+        shows()
+        self.assertQuiet()
+
     def test_switched_by_somebody_else(self):
         [path] = self.world.grants()
         self.world.admin.call(path, PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)

@@ -16,7 +16,9 @@ PLAYED = """
         async objects() {
             return Array.from({ length: 1000 }, (_, number) => [
                 [path(number), { Accessory: { DisplayName: `Die ${number % 500}`, State: "authorized", Address: address(number), Battery: -1, Connected: number < 3 } }],
-                [`/org/accessorysetup1/grant/${number}`, { Grant: { App: "com.example.dice", Accessory: path(number), Enabled: true, State: "authorized", Created: 1e9 + number } }],
+                [`/org/accessorysetup1/grant/${number}`, { Grant: { App: "com.example.dice", Accessory: path(number), Enabled: number !== 9, State: "authorized", Created: 1e9 + number,
+                    Observed: number < 10, Present: number % 2 === 0,
+                    Access: number === 5 ? "hear" : "full" } }],
             ]).flat();
         }
         async properties() { return {}; }
@@ -113,6 +115,24 @@ class Thousand(WebTest):
     def test_one_call_for_all(self):
         self.assertEqual(self.played("await new Promise(next => setTimeout(next)); done(bus.calls)"), ["Admin.Refresh"])
 
+    def test_devices_of_a_kind_are_read_while_its_card_is_open(self):
+        self.assertEqual(self.played("""
+            const reads = async () => {
+                bus.calls.length = 0;
+                list.shown();
+                await new Promise(next => setTimeout(next));
+                return bus.calls;
+            };
+            await find("die 5");
+            const open = [...list.element.querySelectorAll(".opens")].find(each => each.getAttribute("aria-label").includes("00:05"));
+            const counts = [[...await reads()]];
+            open.click();
+            counts.push([...bus.calls.slice(1)], [...await reads()]);
+            open.click();
+            counts.push([...await reads()]);
+            done(counts);
+        """), [["Admin.Refresh"], ["Grant.ListDevices"], ["Admin.Refresh", "Grant.ListDevices"], ["Admin.Refresh"]])
+
     def test_search_order_and_filter(self):
         self.assertEqual(self.played("""
             const found = [await find("die 7"), await find("C0:FF:EE:00:00:07"), await find("nothing like it"), await find("")];
@@ -120,12 +140,16 @@ class Thousand(WebTest):
             filter.value = "connected";
             filter.dispatchEvent(new Event("input"));
             const connected = cards();
+            // Observed are ten accessories; half are present, and one is switched off.
+            filter.value = "absent";
+            filter.dispatchEvent(new Event("input"));
+            const absent = cards();
             filter.value = "";
             filter.dispatchEvent(new Event("input"));
             order.value = "created";
             order.dispatchEvent(new Event("input"));
-            done([...found, connected, list.element.querySelector(".cards h2").textContent]);
-        """), [22, 1, 0, 1000, 3, "Die 499"])
+            done([...found, connected, absent, list.element.querySelector(".cards h2").textContent]);
+        """), [22, 1, 0, 1000, 3, 4, "Die 499"])
 
     def test_two_of_one_name_are_told_apart(self):
         self.assertEqual(self.played("""

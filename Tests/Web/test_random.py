@@ -34,7 +34,7 @@ PLAYED = """
     };
     const texts = ["", "com.example.dice", "Dice", "ready", "off", "authorized", "searching", "offering", "pairing", "bridging", "confirming",
         "renaming", "done", "failed", "migration", "rename", "wpa2", "2.4 GHz", "on", "granted", "refused", `${root}/accessory/1`, "deny",
-        "approve", "<b>x</b>", "$0 %s", "org.accessorysetup1.Error.UserCancelled", "active", "\\u202eabc", "x".repeat(300)];
+        "approve", "hear", "<b>x</b>", "$0 %s", "org.accessorysetup1.Error.UserCancelled", "active", "\\u202eabc", "x".repeat(300)];
     const kinds = ["confirm-passkey", "display-passkey", "display-pin", "enter-passkey", "enter-pin", "consent", "unheard-of"];
     const keys = {
         id: () => pick(["1:1", "1:2", "1:3"]), name: () => text(), advertisedName: () => text(), hasImage: () => chance(2) === 0, rssi: () => -chance(128),
@@ -94,7 +94,7 @@ PLAYED = """
         case "GetAll": return [properties(args[0].split(".").at(-1))];
         case "GetManagedObjects": return [chance(16) === 0 ? strange(0) : objects()];
         case "GetAudit": return [value("aa{sv}")];
-        case "Explain": return [value("aa{sv}")];
+        case "Explain": case "ListDevices": return [value("aa{sv}")];
         case "ImageData": return ["iVBORw0KGgo="];
         default: return [];
         }

@@ -72,13 +72,12 @@ struct List: ParsableCommand {
         try Ending.guarding {
             let inventory = try Inventory(options, isFresh: true, orOwn: true)
             if output.json { return Output.json(.array(inventory.accessories.map { .object($0.json) })) }
+            let presences = inventory.presences
             let table = try Table(
                 ["NAME", "ADDRESS", "NETWORK", "STATE", "APPS", "ID"],
                 inventory.accessories.map {
                     [
-                        $0.name, $0.address, $0.network,
-                        $0.problems.isEmpty ? $0.state.rawValue : "\($0.state.rawValue), see below",
-                        $0.apps.joined(separator: ","), $0.id,
+                        $0.name, $0.address, $0.network, Self.state($0, presences[$0.path]), $0.apps.joined(separator: ","), $0.id,
                     ]
                 }, output)
             output.paged {
@@ -91,6 +90,12 @@ struct List: ParsableCommand {
                 if !inventory.isComplete { StandardOutput.line("These are only accessories that you set up.") }
             }
         }
+    }
+
+    /// Presence implies `authorized`, and takes its place: the column keeps its width.
+    private static func state(_ accessory: Inventory.Accessory, _ isInRange: Bool?) -> String {
+        guard accessory.problems.isEmpty else { return "\(accessory.state.rawValue), see below" }
+        return isInRange.map(Output.presence) ?? accessory.state.rawValue
     }
 }
 
@@ -130,7 +135,8 @@ struct Show: ParsableCommand {
             for problem in accessory.problems { StandardOutput.line("problem  \(StandardOutput.printable(problem))") }
             for grant in grants {
                 StandardOutput.line(
-                    "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))\(grant.shownPresence)"
+                    "grant \(grant.id)  \(grant.app)  \(grant.shownState)  since \(Output.time(grant.created))"
+                        + (grant.isInRange.map { "  \(Output.presence($0))" } ?? "")
                         + (grant.end.isEmpty ? "" : "  ends \(grant.end)")
                 )
                 if let access = grant.narrowing { StandardOutput.line("  access \(StandardOutput.printable(access))") }
@@ -152,7 +158,8 @@ struct Grants: ParsableCommand {
                 ["GRANT", "APP", "ACCESSORY", "STATE", "ACCESS", "CREATED", "ENDS"],
                 inventory.grants.map {
                     [
-                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.shownState, $0.access.rawValue,
+                        $0.id, $0.app, inventory.name(of: $0.accessory), $0.isInRange.map(Output.presence) ?? $0.shownState,
+                        $0.access.rawValue,
                         Output.time($0.created), $0.end,
                     ]
                 }, output)

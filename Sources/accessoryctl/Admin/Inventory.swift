@@ -44,8 +44,10 @@ struct Inventory {
             }
         }
 
-        /// For people; empty where the app does not observe the accessory.
-        var shownPresence: String { properties.isObserved ? properties.isPresent ? "  in range" : "  not in range" : "" }
+        /// Whether the accessory is in range; nil where the app does not observe it, or cannot use it now.
+        var isInRange: Bool? {
+            properties.isObserved && properties.isEnabled && properties.state == .authorized ? properties.isPresent : nil
+        }
 
         subscript<Value>(dynamicMember path: KeyPath<GrantProperties, Value>) -> Value { properties[keyPath: path] }
     }
@@ -164,6 +166,11 @@ struct Inventory {
     }
 
     func name(of path: ObjectPath) -> String { names[path] ?? path.rawValue }
+
+    /// Whether each accessory that an app observes is in range, by its path.
+    var presences: [ObjectPath: Bool] {
+        Dictionary(grants.compactMap { grant in grant.isInRange.map { (grant.accessory, $0) } }, uniquingKeysWith: { $0 || $1 })
+    }
 }
 
 extension AdapterEntry {

@@ -72,6 +72,9 @@ enum Output {
     /// One JSON document, keys sorted.
     static func json(_ value: JSON) { StandardOutput.write(data: value.written + "\n") }
 
+    /// The presence of an observed accessory, for people.
+    static func presence(_ isInRange: Bool) -> String { isInRange ? "in range" : "not in range" }
+
     /// Local time for people; "never" for 0.
     static func time(_ seconds: Int) -> String {
         guard seconds > 0 else { return "never" }

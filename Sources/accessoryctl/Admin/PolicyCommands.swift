@@ -123,7 +123,8 @@ struct Policy: ParsableCommand {
             line("picker      \(access.pickerRefusal.map { "refused: \($0)" } ?? "allowed")")
             if let denial = access.denial { line("denied      by rule \(denial.name) in \(denial.source)") }
             let state = grant.map {
-                "\($0.id), \($0.isEnabled ? $0.state.rawValue : "switched off"), last used \(Output.time($0.lastUsed))\($0.shownPresence)"
+                "\($0.id), \($0.isEnabled ? $0.state.rawValue : "switched off"), last used \(Output.time($0.lastUsed))"
+                    + ($0.isInRange.map { "  \(Output.presence($0))" } ?? "")
             }
             line("grant       \(state ?? "none")")
             if let grant { line("access      \(grant.narrowing ?? "full")") }

@@ -50,6 +50,10 @@ final class LineView: PickerView {
         case .shown, nil:
             // A number, and the end and the access that the person chooses.
             var words = line.split(separator: " ").map(String.init)
+            if words.count == 2, words[0] == "list", let number = Int(words[1]), shown.indices.contains(number - 1) {
+                for each in shown[number - 1].characteristics { StandardOutput.line("   \(StandardOutput.printable(each))") }
+                return
+            }
             guard let number = words.first.flatMap({ Int($0) }), shown.indices.contains(number - 1) else {
                 return StandardOutput.line(
                     "enter a number from the list, q to cancel, or mute to cancel and not be asked by this app again")
@@ -78,7 +82,7 @@ final class LineView: PickerView {
         for offer in state.offers {
             guard let index = shown.firstIndex(where: { $0.id == offer.id }) else {
                 shown.append(offer)
-                StandardOutput.line("\(shown.count)) \(Texts.offer(offer))")
+                StandardOutput.line(Self.line(offer, shown.count))
                 if !offer.endChoices.isEmpty {
                     StandardOutput.line("   ends to choose from, after the number: \(offer.endChoices.joined(separator: ", "))")
                 }
@@ -87,7 +91,7 @@ final class LineView: PickerView {
             }
             // It was said to be gone.
             if !old.offers.contains(where: { $0.id == offer.id }), state.stage == "offering" {
-                StandardOutput.line("\(index + 1)) \(Texts.offer(offer))")
+                StandardOutput.line(Self.line(offer, index + 1))
             }
         }
         if state.stage == "offering" || state.stage == "searching" {
@@ -100,6 +104,10 @@ final class LineView: PickerView {
         var isQuestion = false
         if case .yesOrNo = Question(state)?.form { isQuestion = true }
         StandardOutput.line(prompt + (isQuestion ? " [y/n]" : state.isNaming ? " (an empty line keeps the name)" : ""))
+    }
+
+    private static func line(_ offer: PickerOffer, _ number: Int) -> String {
+        "\(number)) \(Texts.offer(offer, hint: "list \(number) shows all"))"
     }
 
     func refused(_ message: String) { StandardOutput.line("not possible: \(message)") }

@@ -17,6 +17,8 @@ struct PickerScreen {
     private static let gap = "  "
     /// Cells that a name keeps as long as something else can go.
     private static let leastName = 12
+    /// Rows of the remark on an offer's access.
+    private static let accessRows = 6
 
     /// One row less than the terminal's at most: the cursor is below.
     private(set) var lines: [String] = []
@@ -53,7 +55,7 @@ struct PickerScreen {
         var above = [text(Texts.title(state), indented: false), text(Texts.stage(state))]
         if let besides = Texts.besides(state) { above.append(Array(text(besides).prefix(3))) }
         let marked = state.offers.first { $0.id == selected } ?? state.offers.first
-        if let access = marked.flatMap(Texts.access) { above.append(Array(text(access).prefix(6))) }
+        if let marked, let remark = Self.access(marked, hasList: Self.lists(marked, state), { text($0) }) { above.append(remark) }
         var below = refusal.map { [text(StandardOutput.printable($0))] } ?? []
         if !answer.isEmpty { below.insert(answer, at: 0) }
 
@@ -87,6 +89,41 @@ struct PickerScreen {
         if lines.count > room { lines = Array(lines.suffix(room)) }
     }
 
+    /// The characteristics that the app would use, in place of the offers.
+    ///
+    /// - Parameter top: the first row of the list that is shown; bounded by the list.
+    init(characteristicsOf offer: PickerOffer, top: Int, in size: Size) {
+        let columns = max(8, size.columns - 1)
+        let room = max(4, size.rows - 1)
+        func text(_ words: String, _ indentation: String) -> [String] {
+            Cells.wrap(StandardOutput.inLocale(words), to: columns, indentation: indentation)
+        }
+        let all = offer.characteristics.enumerated().flatMap { text("\($0 + 1). \(StandardOutput.printable($1))", Self.gap) }
+        let heading = text("\(Texts.name(offer)): the app can use only these \(offer.characteristics.count) characteristics", "")
+        let keys = text("↑ ↓ scroll   Esc back", Self.gap)
+        let around = heading.prefix(max(1, room - keys.count - 1))
+        let shown = min(all.count, max(1, room - around.count - keys.count))
+        self.top = max(0, min(top, all.count - shown))
+        lines = (around + all[self.top..<(self.top + shown)] + keys).suffix(room)
+        hasImage = false
+    }
+
+    /// The remark on an offer's access: with all characteristics if they fit, else with the first ones after their
+    /// count.
+    private static func access(_ offer: PickerOffer, hasList: Bool, _ text: (String) -> [String]) -> [String]? {
+        var rows: [String]?
+        for first in [nil] + (0...Texts.fewCharacteristics).reversed() {
+            rows = Texts.access(offer, first: first, hint: hasList ? "c lists all" : nil).map(text)
+            guard let rows, rows.count > accessRows else { break }
+        }
+        return rows.map { Array($0.prefix(accessRows)) }
+    }
+
+    /// Whether `c` lists an offer's characteristics.
+    static func lists(_ offer: PickerOffer, _ state: PickerProperties) -> Bool {
+        offer.access == .listed && !offer.characteristics.isEmpty && state.prompt.kind == nil && !state.isNaming
+    }
+
     private static func answer(_ state: PickerProperties, _ typed: String) -> String? {
         guard let prompt = Texts.prompt(state) else { return nil }
         if case .yesOrNo = Question(state)?.form { return prompt + "  y / n" }
@@ -100,6 +137,7 @@ struct PickerScreen {
         let choices =
             (offer?.endChoices.isEmpty == false ? "   e another end" : "")
             + (offer?.accessChoices.isEmpty == false ? "   r read only" : "")
+            + (offer.map { lists($0, state) } == true ? "   c characteristics" : "")
         return setUp + choices + "   Esc cancel   M don't ask again"
     }
 

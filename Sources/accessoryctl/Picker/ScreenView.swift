@@ -19,6 +19,8 @@ final class ScreenView: PickerView {
         var end: String?
         /// The access that the person has chosen for it; nil for all that the app asks for.
         var access: String?
+        /// The first row of its list of characteristics, while the person looks at that; nil for the offers.
+        var list: Int?
     }
 
     private let client: () -> PickerClient?
@@ -109,16 +111,21 @@ final class ScreenView: PickerView {
     /// Moves the mark by a key that sends `ESC [` and this: the arrows, Page Up and Page Down, Home and End.
     private func move(_ key: String) {
         guard let offers = state?.offers, !offers.isEmpty else { return }
-        let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -offers.count, "F": offers.count]
+        let all = choice.list == nil ? offers.count : Self.longestList
+        let steps = ["A": -1, "B": 1, "5~": -Self.page, "6~": Self.page, "H": -all, "F": all]
+        if let list = choice.list { return choice.list = list + (steps[key] ?? 0) }
         let index = offers.firstIndex { $0.id == choice.offer } ?? 0
         choice = Choice(offer: offers[min(max(index + (steps[key] ?? 0), 0), offers.count - 1)].id)
     }
 
     private static let page = 5
+    /// More rows than a list of characteristics has on the narrowest terminal.
+    private static let longestList = 4096
 
     private func press(_ key: UInt8) {
         guard let state else { return }
         let character = Character(UnicodeScalar(key))
+        if choice.list != nil { return pressInList(key, character) }
         if state.isNaming { return key == 0x1B ? client()?.keepName() ?? () : typeName(key) }
         if key == 0x1B || (character == "q" && state.prompt.kind == nil) { return client()?.cancel() ?? () }
         if character == "M", state.prompt.kind == nil { return client()?.mute() ?? () }
@@ -137,10 +144,24 @@ final class ScreenView: PickerView {
             if character == "r", let offer = state.offers.first(where: { $0.id == choice.offer }) {
                 choice.access = choice.access == nil ? offer.accessChoices.first : nil
             }
+            if character == "c", listedOffer(state) != nil { choice.list = 0 }
             guard key == 0x0A || key == 0x0D, let offer = state.offers.first(where: { $0.id == choice.offer }) else { return }
             refusal = nil
             client()?.pick(offer, end: choice.end, access: choice.access)
         }
+    }
+
+    /// Return picks nothing here: it ends the list, as other keys do.
+    private func pressInList(_ key: UInt8, _ character: Character) {
+        if character == "k" { move("A") }
+        if character == "j" { move("B") }
+        if "cq".contains(character) || [0x1B, 0x0A, 0x0D].contains(key) { choice.list = nil }
+    }
+
+    /// The selected offer, if the person can look at its characteristics.
+    private func listedOffer(_ state: PickerProperties) -> PickerOffer? {
+        guard choice.access == nil else { return nil }
+        return state.offers.first { $0.id == choice.offer && PickerScreen.lists($0, state) }
     }
 
     private var typedText: String { String(decoding: typed, as: UTF8.self) }
@@ -187,11 +208,14 @@ final class ScreenView: PickerView {
         self.state = state
         if !state.offers.contains(where: { $0.id == choice.offer }) { choice = Choice(offer: state.offers.first?.id) }
         if state.prompt.kind != old.prompt.kind || state.isNaming != old.isNaming { typed = [] }
+        // A question comes before the list.
+        if listedOffer(state) == nil { choice.list = nil }
         draw()
     }
 
     func refused(_ message: String) {
         refusal = message
+        choice.list = nil
         draw()
     }
 
@@ -212,11 +236,17 @@ final class ScreenView: PickerView {
         guard let state else { return }
         let size = PickerScreen.Size(descriptor: 1)
         let image = selectedImage(state)
-        let screen = PickerScreen(
-            state, selected: choice.offer, end: choice.end, access: choice.access, typed: typedText, refusal: refusal, top: top,
-            imageRows: image == nil ? 0 : TerminalImage.rows,
-            in: size)
-        top = screen.top
+        let screen: PickerScreen
+        if let list = choice.list, let offer = listedOffer(state) {
+            screen = PickerScreen(characteristicsOf: offer, top: list, in: size)
+            choice.list = screen.top
+        } else {
+            screen = PickerScreen(
+                state, selected: choice.offer, end: choice.end, access: choice.access, typed: typedText, refusal: refusal, top: top,
+                imageRows: image == nil ? 0 : TerminalImage.rows,
+                in: size)
+            top = screen.top
+        }
         // The terminal may have wrapped or lost the lines that it shows.
         if size != drawnSize { StandardOutput.write("\u{1B}[H\u{1B}[J") } else { erase() }
         drawnSize = size

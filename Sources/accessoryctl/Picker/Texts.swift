@@ -12,7 +12,8 @@ enum Texts {
         case all, short, least
     }
 
-    static func offer(_ offer: PickerOffer) -> String { name(offer) + rest(offer, .all) }
+    /// - Parameter hint: how the person gets the whole list of characteristics; nil for the list itself.
+    static func offer(_ offer: PickerOffer, hint: String? = nil) -> String { name(offer) + rest(offer, .all, hint: hint) }
 
     /// An offer's names: the app's and the advertised one. In front, where narrow screens do not cut it, the other
     /// name that one of the two resembles.
@@ -24,11 +25,11 @@ enum Texts {
     }
 
     /// Signal, network, state and end, which follow the names.
-    static func rest(_ offer: PickerOffer, _ detail: Detail) -> String {
-        detail == .least ? sides(offer, detail) : sides(offer, detail) + end(offer.ends)
+    static func rest(_ offer: PickerOffer, _ detail: Detail, hint: String? = nil) -> String {
+        detail == .least ? sides(offer, detail, hint) : sides(offer, detail, hint) + end(offer.ends)
     }
 
-    private static func sides(_ offer: PickerOffer, _ detail: Detail) -> String {
+    private static func sides(_ offer: PickerOffer, _ detail: Detail, _ hint: String?) -> String {
         if let devices = offer.maxDevices { return kind(offer, devices, detail) }
         // One that is found in the network alone has no strength.
         var text = "  "
@@ -38,7 +39,8 @@ enum Texts {
         switch detail {
         case .all:
             let state = offer.isShared ? "shared with another app" : offer.isPaired ? "already paired by another program" : "new"
-            return text + "  " + state + (access(offer).map { "; \($0)" } ?? "")
+            return text + "  " + state
+                + (access(offer, first: hint == nil ? nil : fewCharacteristics, hint: hint).map { "; \($0)" } ?? "")
         case .short:
             let access = offer.access.map { $0 == .read ? ", read only" : $0 == .full ? ", full access" : ", limited" } ?? ""
             return text + "  " + (offer.isShared ? "shared" : offer.isPaired ? "paired" : "new") + access
@@ -71,14 +73,25 @@ enum Texts {
         return words.isEmpty ? "" : "  " + words.joined(separator: ", ")
     }
 
+    /// Characteristics that a remark on a longer list begins with.
+    static let fewCharacteristics = 3
+
     /// The use that the app gets, where it is not everything. The effects of a read are the accessory's secret.
-    static func access(_ offer: PickerOffer) -> String? {
+    ///
+    /// - Parameters:
+    ///   - first: at most this number of characteristics, after their count; nil for all.
+    ///   - hint: how the person gets the others.
+    static func access(_ offer: PickerOffer, first: Int? = nil, hint: String? = nil) -> String? {
         switch offer.access {
-        case .read: "the app can read and receive data, not write (an accessory may act when it is read)"
+        case .read: return "the app can read and receive data, not write (an accessory may act when it is read)"
         case .listed:
-            "the app can use only: " + offer.characteristics.map { StandardOutput.printable($0) }.joined(separator: ", ")
-        case .full: "the app gets full access: it can read, write and receive data"
-        default: nil
+            let all = offer.characteristics
+            let shown = all.prefix(first ?? all.count).map { StandardOutput.printable($0) }
+            guard shown.count < all.count else { return "the app can use only: " + shown.joined(separator: ", ") }
+            return "the app can use only \(all.count) characteristics" + (hint.map { " (\($0))" } ?? "")
+                + (shown.isEmpty ? "" : ": \(shown.joined(separator: ", ")), …")
+        case .full: return "the app gets full access: it can read, write and receive data"
+        default: return nil
         }
     }
 
