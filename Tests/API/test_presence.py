@@ -13,6 +13,7 @@ from harness.values import item, sv
 from harness.waiting import wait
 from test_kinds import KindTest, kind
 from test_policy import PolicyTest, ctl
+from test_wifi import SERVICES, WiFiTest, network
 from view import GATT, ViewTest, path_of
 
 
@@ -247,6 +248,24 @@ class PresenceOfKinds(Observing, KindTest):
         self.admin("Exclude", "s", addresses[1])
         self.wait_news((False, "advert", addresses[1]))
         self.assertFalse(self.world.grants()[self.grant]["Present"])
+
+
+class PresenceByNetwork(Observing, WiFiTest):
+    def test_while_this_machine_has_joined_it(self):
+        for service in SERVICES:
+            with self.subTest(service):
+                app, picker = self.serve(service)
+                accessory = self.grant(app, picker, "Dice-1234", network(ssid="Dice-1234"))
+                self.observe(app, accessory)
+                self.wait_news((False, "lost"), app=app)
+                self.join(app, accessory, passphrase="sixsided1")
+                self.wait_news((False, "lost"), (True, "network"), app=app)
+                self.pass_time(80)
+                self.leave(app, accessory)
+                app.settle()
+                self.assertEqual(news(app)[-1], (True, "network"))
+                self.wait_news((True, "network"), (False, "network"), app=app, passing=11)
+                self.assertEqual(self.searches(), 0)
 
 
 class Monitors(Observing, ViewTest):

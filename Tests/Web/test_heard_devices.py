@@ -126,11 +126,7 @@ class Thousand(WebTest):
     size = DESKTOP
 
     def played(self, body, slowed=1):
-        page = self.open("policy")
-        page.driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": slowed})
-        self.addCleanup(lambda: page.driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 1}))
-        return page.driver.execute_async_script(
-            f"const done = arguments[0]; (async () => {{ {PLAYED} {body} }})().catch(error => done(`${{error.stack}}`));")
+        return super().played(body, PLAYED, slowed)
 
     def test_a_part_is_drawn_and_all_are_found(self):
         self.assertEqual(self.played("""

@@ -55,11 +55,7 @@ class Thousand(WebTest):
     size = DESKTOP
 
     def played(self, body, slowed=1):
-        page = self.open("policy")
-        page.driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": slowed})
-        self.addCleanup(lambda: page.driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 1}))
-        return page.driver.execute_async_script(
-            f"const done = arguments[0]; (async () => {{ {PLAYED} {body} }})().catch(error => done(`${{error.stack}}`));")
+        return super().played(body, PLAYED, slowed)
 
     def test_a_change_draws_one_card(self):
         """One card for one accessory; none for objects that the list does not show, such as strengths in a picker."""

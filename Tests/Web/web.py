@@ -306,6 +306,14 @@ class WebTest(APITest):
         """The page, with its picker registered."""
         return (browser or self.browser).open(self.cockpit(**identity), section)
 
+    def played(self, body, before="", slowed=1):
+        """The result of a script in the page, which calls `done`; the processor is slowed down so many times."""
+        page = self.open("policy")
+        page.driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": slowed})
+        self.addCleanup(lambda: page.driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 1}))
+        return page.driver.execute_async_script(
+            f"const done = arguments[0]; (async () => {{ {before} {body} }})().catch(error => done(`${{error.stack}}`));")
+
     def _close_world(self):
         # The page first: it would complain about the end of the others.
         with contextlib.suppress(WebDriverException):

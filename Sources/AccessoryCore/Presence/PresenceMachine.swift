@@ -308,9 +308,10 @@ public struct PresenceMachine: Sendable {
         let isReady = isReady
         for (subject, track) in tracks {
             guard let end = expiry(of: subject, track), end <= now else { continue }
+            let hasBluetooth = targets[subject.grant] != .accessory(hasBluetooth: false)
             update(subject, &effects) { track in
                 track.signal = .silent
-                if !isReady { track.last = .lost }
+                if !isReady, hasBluetooth { track.last = .lost }
             }
         }
     }
