@@ -205,6 +205,7 @@ export const RECORDS = {
         addressType: ["text?"],
         advertisement: ["record advertisement?"],
         item: ["text"],
+        kinds: ["texts"],
         name: ["text"],
         network: ["text?"],
         reasons: ["texts"],
