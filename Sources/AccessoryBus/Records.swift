@@ -409,6 +409,8 @@ public struct ExplainedDeviceEntry: WireRecord {
     public var addressType: String?
     /// Whether it would be picked without a person, and why or why not; nil without rules that approve or claim lists.
     public var unattended: String?
+    /// The app's grants for kinds that match it, and how to open them; empty for none.
+    public var kinds: [String] = []
     /// Its advert; nil for a network.
     public var advertisement: AdvertisementEntry?
 
@@ -418,7 +420,8 @@ public struct ExplainedDeviceEntry: WireRecord {
         .init("address", \.address, .text), .init("name", \.name, .text), .init("rssi", \.rssi, .int16),
         .init("item", \.item, .text), .init("reasons", \.reasons, .texts), .init("ssid", \.ssid, .bytes),
         .init("network", \.network, .text), .init("addressType", \.addressType, .text),
-        .init("unattended", \.unattended, .text), .init("advertisement", \.advertisement, .record),
+        .init("unattended", \.unattended, .text), .init("kinds", \.kinds, .texts),
+        .init("advertisement", \.advertisement, .record),
     ])
 }
 

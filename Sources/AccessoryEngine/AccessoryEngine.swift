@@ -47,7 +47,7 @@ public final class AccessoryEngine {
         hearing = Hearing(services)
         pickers = PickerCoordinator(services)
         pickerQueue = PickerQueue(services, pickers)
-        explanations = Explanations(services, pickers)
+        explanations = Explanations(services, pickers, hearing)
         // The first listener: others read the result.
         services.publisher.listen { [hearing, ends] in
             guard case .access = $0 else { return }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accessories in range and the reasons why they are not offered: for the picker that runs, or for hypothetical items.
+// Accessories in range, the reasons why they are not offered, for the picker that runs or for hypothetical items, and
+// whether the app hears them by its grants for kinds.
 
 internal import AccessoryCore
 public import AccessoryModel
@@ -18,12 +19,15 @@ public struct ExplainedDevice: Hashable, Sendable {
     /// Whether it would be picked without a person, and why or why not; nil where the app has neither rules that
     /// approve nor claim lists.
     public fileprivate(set) var unattended: String?
+    /// The app's grants for kinds that match it, oldest first: whether the app hears it, and how to open it otherwise.
+    public fileprivate(set) var kinds: [String] = []
 }
 
 /// The looks around that go on.
 final class Explanations {
     private let services: EngineServices
     private let pickers: PickerCoordinator
+    private let hearing: Hearing
     private var looks: [Look] = []
 
     /// A look around that goes on.
@@ -45,9 +49,10 @@ final class Explanations {
         }
     }
 
-    init(_ services: EngineServices, _ pickers: PickerCoordinator) {
+    init(_ services: EngineServices, _ pickers: PickerCoordinator, _ hearing: Hearing) {
         self.services = services
         self.pickers = pickers
+        self.hearing = hearing
     }
 
     /// Looks around for some seconds with an app's items: those of its picker when it shows one, else `dryItems`. A
@@ -87,17 +92,36 @@ final class Explanations {
             let devices =
                 look.heard.values.map { self.explained($0.content, $0.rssi, look) }
                 + look.networks.values.map { self.explained($0, look) }
-            completion(items, self.judged(devices, look.app))
+            completion(items, self.withKinds(self.judged(devices, look), look.app))
+        }
+    }
+
+    /// Adds the verdicts of the app's kinds.
+    private func withKinds(_ devices: [ExplainedDevice], _ app: AppID) -> [ExplainedDevice] {
+        let verdicts = hearing.verdicts(on: devices.compactMap(\.candidate.advertisement), of: app)
+        return devices.map { device in
+            guard let address = device.candidate.advertisement?.address else { return device }
+            var explained = device
+            explained.kinds = (verdicts[address] ?? []).map { granted, verdict in
+                let grant = granted.grant.id
+                return "grant \(grant) (\(granted.accessory.displayName)): \(verdict.words(grant: grant, device: address))"
+            }
+            return explained
         }
     }
 
     /// Adds the verdicts in a person's place on all that are offered.
-    private func judged(_ devices: [ExplainedDevice], _ app: AppID) -> [ExplainedDevice] {
-        let unattended = services.registry.unattended(for: app)
+    private func judged(_ devices: [ExplainedDevice], _ look: Look) -> [ExplainedDevice] {
+        let unattended = services.registry.unattended(for: look.app)
         guard unattended.mayApprove || unattended.obstacle != nil else { return devices }
         var judged = devices
         let offered = devices.indices.filter { devices[$0].item != nil && devices[$0].reasons.isEmpty }
-        let verdicts = unattended.verdicts(on: offered.map { (devices[$0].candidate, devices[$0].rssi) })
+        let verdicts = unattended.verdicts(
+            on: offered.map { index in
+                let descriptor = devices[index].item.map { look.items[$0].descriptor }
+                let kind = descriptor.flatMap { $0.isKind ? AccessoryCandidate(kind: $0) : nil }
+                return (kind ?? devices[index].candidate, devices[index].rssi)
+            })
         for (index, verdict) in zip(offered, verdicts) { judged[index].unattended = "\(verdict)" }
         return judged
     }
@@ -160,11 +184,22 @@ final class Explanations {
             if failed.isEmpty {
                 return ExplainedDevice(
                     candidate: AccessoryCandidate(advertisement: advert), rssi: rssi, item: index,
-                    reasons: obstacles(AccessoryCandidate(advertisement: advert), look.app))
+                    reasons: item.descriptor.isKind
+                        ? obstacles(toKind: item.descriptor, look.app)
+                        : obstacles(AccessoryCandidate(advertisement: advert), look.app))
             }
             reasons += failed.map { "item \(index + 1) (\(item.name)): \($0)" }
         }
         return ExplainedDevice(candidate: AccessoryCandidate(advertisement: advert), rssi: rssi, item: nil, reasons: reasons)
+    }
+
+    /// The reasons why the kind that a device belongs to is not offered.
+    private func obstacles(toKind descriptor: DiscoveryDescriptor, _ app: AppID) -> [String] {
+        if let denial = services.registry.policy.denial(ofKind: descriptor, to: app) {
+            return ["rule \(denial.name) in \(denial.source) denies the kind"]
+        }
+        let grants = services.registry.ledger.accessories(of: app).map(\.grant)
+        return grants.first { $0.terms.descriptor == descriptor }.map { ["\(app) already has the kind, by grant \($0.id)"] } ?? []
     }
 
     /// The reasons why a match is not offered.

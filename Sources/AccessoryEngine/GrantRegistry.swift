@@ -61,11 +61,24 @@ final class GrantRegistry {
     /// An accessory as an app may use it now, by Bluetooth or by its network: the grant is switched on, stands and
     /// includes that, the app's manifest declares it, and no rule denies it.
     func usable(_ id: AccessoryID, to app: AppID, by technology: Technology) -> GrantedAccessory? {
-        guard let granted = ledger.granted(id, to: app), granted.grant.isEnabled, granted.grant.state != .unauthorized,
-            time.isRunning(granted.grant), granted.grant.terms.includes(technology), policy.denial(of: granted) == nil,
-            (try? declared(granted.grant.terms, technology, by: app)) != nil
-        else { return nil }
+        guard let granted = ledger.granted(id, to: app), obstacle(to: granted, by: technology) == nil else { return nil }
         return granted
+    }
+
+    /// Why an app cannot use an accessory now by a technology; nil where it can.
+    func obstacle(to granted: GrantedAccessory, by technology: Technology) -> GrantObstacle? {
+        let grant = granted.grant
+        guard grant.isEnabled else { return .disabled }
+        guard time.isRunning(grant) else { return .ended }
+        guard grant.state != .unauthorized else { return .unauthorized }
+        guard grant.terms.includes(technology) else { return .notIncluded }
+        if let denial = policy.denial(of: granted) { return .denied(denial) }
+        do throws(SetupError) {
+            try declared(grant.terms, technology, by: grant.app)
+            return nil
+        } catch {
+            return .undeclared(error.message)
+        }
     }
 
     /// - Throws: `InvalidRequest` for terms that the app's manifest does not declare, `ActivationFailed` for an app

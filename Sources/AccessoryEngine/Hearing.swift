@@ -52,6 +52,17 @@ final class Hearing {
             counts = kinds.map { _ in 0 }
             full = []
         }
+
+        /// The kind that decides about a device, by its index, and the verdict; nil where no kind matches.
+        mutating func verdict(on advert: Advertisement, by policy: AccessPolicy, of app: AppID) -> (kind: Int, KindVerdict)? {
+            if let kind = members[advert.address]?.kind { return (kind, .heard) }
+            guard let kind = matcher.firstMatch(advert, smoothedRSSI: nil) else { return nil }
+            let terms = kinds[kind].grant.terms
+            if terms.excluded.contains(advert.address.value) { return (kind, .excluded) }
+            if let denial = policy.denial(of: AccessoryCandidate(advertisement: advert), to: app) { return (kind, .denied(denial)) }
+            let most = terms.descriptor.heardDevices
+            return (kind, counts[kind] < most ? .open : .full(atMost: most))
+        }
     }
 
     private let services: EngineServices
@@ -129,9 +140,30 @@ final class Hearing {
     }
 
     private func kinds(of app: AppID) -> [GrantedAccessory] {
-        registry.ledger.accessories(of: app).filter {
-            $0.grant.terms.descriptor.isKind && registry.usable($0.accessory.id, to: app, by: .bluetooth) != nil
-        }.sorted { $0.grant.id < $1.grant.id }
+        registry.ledger.kinds(of: app).filter { registry.obstacle(to: $0, by: .bluetooth) == nil }
+    }
+
+    /// For each device, by its address, the app's kinds that match it and the verdict of each, oldest grant first.
+    func verdicts(
+        on adverts: [Advertisement], of app: AppID
+    ) -> [BluetoothAddress: [(granted: GrantedAccessory, verdict: KindVerdict)]] {
+        let all = registry.ledger.kinds(of: app)
+        guard !all.isEmpty else { return [:] }
+        var listener = listeners[app] ?? Listener(kinds(of: app))
+        var matchers = all.map { Matcher([$0.grant.terms.descriptor]) }
+        var verdicts: [BluetoothAddress: [(granted: GrantedAccessory, verdict: KindVerdict)]] = [:]
+        for advert in adverts {
+            let decided = listener.verdict(on: advert, by: registry.policy, of: app)
+            let decisive = decided.map { listener.kinds[$0.kind].grant.id }
+            verdicts[advert.address] = all.indices.compactMap { index in
+                let granted = all[index]
+                if let decided, granted.grant.id == decisive { return (granted, decided.1) }
+                guard matchers[index].firstMatch(advert, smoothedRSSI: nil) != nil else { return nil }
+                if let obstacle = registry.obstacle(to: granted, by: .bluetooth) { return (granted, .closed(obstacle)) }
+                return decisive.map { (granted, .olderGrant($0)) }
+            }
+        }
+        return verdicts
     }
 
     /// Takes in adverts; publishes the apps that hear other devices now.
@@ -166,26 +198,22 @@ final class Hearing {
 
     /// - Returns: whether the device is a new one.
     private func admit(_ advert: Advertisement, to listener: inout Listener, of app: AppID) -> Bool {
-        let address = advert.address
-        if let kind = listener.members[address]?.kind {
+        guard let (kind, verdict) = listener.verdict(on: advert, by: registry.policy, of: app) else { return false }
+        switch verdict {
+        case .heard:
             listener.put(advert, as: kind)
             return false
-        }
-        guard let kind = listener.matcher.firstMatch(advert, smoothedRSSI: nil),
-            case let granted = listener.kinds[kind], !granted.grant.terms.excluded.contains(address.value),
-            registry.policy.denial(of: AccessoryCandidate(advertisement: advert), to: app) == nil
-        else { return false }
-        let most = granted.grant.terms.descriptor.heardDevices
-        guard listener.counts[kind] < most else {
-            if listener.full.insert(kind).inserted {
-                services.log.notice(
-                    "a kind has as many devices as it may have",
-                    metadata: ["app": "\(app)", "grant": "\(granted.grant.id)", "devices": "\(most)"])
-            }
+        case .open:
+            listener.put(advert, as: kind)
+            return true
+        case .full(let most):
+            guard listener.full.insert(kind).inserted else { return false }
+            services.log.notice(
+                "a kind has as many devices as it may have",
+                metadata: ["app": "\(app)", "grant": "\(listener.kinds[kind].grant.id)", "devices": "\(most)"])
             return false
+        case .excluded, .denied, .olderGrant, .closed: return false
         }
-        listener.put(advert, as: kind)
-        return true
     }
 
     /// The radio has dropped a device.

@@ -14,12 +14,10 @@ public struct AppManifest: Hashable, Sendable {
     /// `Socket=`: a socket of the app's own; nil without one.
     public var socket: AppSocket?
 
-    /// `Extension=`: the socket of its discovery extension, as an absolute path or as a name in the app's own
-    /// directory; nil without one.
-    public var discoveryExtension: String?
-    /// `Wake=`: the socket that starts the app when an accessory that it observes appears; a path or a name as above,
-    /// nil without one.
-    public var wakeSocket: String?
+    /// `Extension=`: the socket of its discovery extension; nil without one.
+    public var discoveryExtension: SocketPlace?
+    /// `Wake=`: the socket that starts the app when an accessory that it observes appears; nil without one.
+    public var wakeSocket: SocketPlace?
 
     /// `Supports=`: the radios that its descriptors may use; never empty in a manifest that was read.
     public var supports: Set<Technology> = []
@@ -48,6 +46,23 @@ public struct AppManifest: Hashable, Sendable {
         /// Restricts identities that a process can choose itself (see `AppMatching.Basis`) to these users (names or
         /// numbers). Empty means any user for `executables`, and none for the rest.
         public var users: Set<String> = []
+    }
+
+    /// The place of a socket on which a program of the app's listens.
+    public enum SocketPlace: Hashable, Sendable, CustomStringConvertible {
+        /// An absolute path.
+        case path(String)
+        /// The name of a file in the app's own directory.
+        case file(String)
+        /// The name of a socket unit of systemd's, which has the path.
+        case unit(String)
+
+        /// As in the manifest.
+        public var description: String {
+            switch self {
+            case .path(let text), .file(let text), .unit(let text): text
+            }
+        }
     }
 
     /// One or more networks that an app declares.

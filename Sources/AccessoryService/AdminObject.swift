@@ -276,6 +276,7 @@ extension ExplainedDeviceEntry {
         rssi = device.rssi
         addressType = device.candidate.advertisement?.address.kind.rawValue
         unattended = device.unattended.map(ShownName.marked)
+        kinds = device.kinds.map(ShownName.marked)
         advertisement = device.candidate.advertisement.map { AdvertisementEntry($0) }
     }
 }

@@ -58,8 +58,8 @@ final class AppObject: ServiceObject {
             "Supports": manifest.supports.map(\.rawValue).sorted(),
             "BluetoothServices": manifest.services.sorted().map(\.description), "BluetoothNames": manifest.names.sorted(),
             "Networks": (manifest.networks ?? []).map(\.description).sorted(),
-            "Extension": [manifest.discoveryExtension].compactMap(\.self),
-            "Wake": [manifest.wakeSocket].compactMap(\.self),
+            "Extension": [manifest.discoveryExtension].compactMap { $0?.description },
+            "Wake": [manifest.wakeSocket].compactMap { $0?.description },
             "BluetoothCompanyIdentifiers": manifest.companies.map(\.description).sorted(),
         ]
         .filter { !$0.value.isEmpty }.mapValues { $0.map(ShownName.marked) }

@@ -6,6 +6,7 @@
 internal import AccessoryBus
 public import AccessoryEngine
 public import AccessoryModel
+internal import AdminFiles
 internal import CallerIdentity
 internal import CallsOut
 public import DBusKit
@@ -14,11 +15,15 @@ internal import Glibc
 /// Connects to apps' extensions.
 public final class ExtensionSockets: DiscoveryExtensions {
     private let directory: String?
+    private let units: [String]
     private let loop: MainLoop
 
-    /// - Parameter directory: of apps' own sockets; nil without one.
-    public init(directory: String?, loop: MainLoop) {
+    /// - Parameters:
+    ///   - directory: of apps' own sockets; nil without one.
+    ///   - units: the directories of systemd's units; the first file of a name counts.
+    public init(directory: String?, units: [String], loop: MainLoop) {
         self.directory = directory
+        self.units = units
         self.loop = loop
     }
 
@@ -48,19 +53,34 @@ public final class ExtensionSockets: DiscoveryExtensions {
         SetupError(.extensionNotFound, "\(key)= in \(app.source): \(reason)")
     }
 
-    /// - Throws: `ExtensionNotFound` for a socket that is absent, or that another user could have made.
+    /// - Throws: `ExtensionNotFound` for a socket that is absent, or that another user could have made, and for a unit
+    ///   without a path.
     private func path(of app: AppManifest) throws(SetupError) -> String {
         try path(of: app, "Extension", app.discoveryExtension)
     }
 
-    private func path(of app: AppManifest, _ key: String, _ name: String?) throws(SetupError) -> String {
-        guard let name else { throw Self.absent(app, key, "is missing") }
-        guard let path = name.hasPrefix("/") ? name : directory.map({ "\($0)/\(app.id)/\(name)" }) else {
-            throw Self.absent(app, key, "\(name): there is no directory of apps' own sockets")
+    private func path(
+        of app: AppManifest, _ key: String, _ place: AppManifest.SocketPlace?
+    ) throws(SetupError) -> String {
+        guard let place else { throw Self.absent(app, key, "is missing") }
+        let path: String
+        var prefix = ""
+        switch place {
+        case .path(let absolute): path = absolute
+        case .file(let name):
+            guard let directory else { throw Self.absent(app, key, "\(name): there is no directory of apps' own sockets") }
+            path = "\(directory)/\(app.id)/\(name)"
+        case .unit(let name):
+            do throws(SocketUnit.Problem) {
+                path = try SocketUnit.path(of: name, in: units)
+            } catch {
+                throw Self.absent(app, key, "\(error)")
+            }
+            prefix = "\(name): "
         }
         var owners = AppMatching.users(of: app)
         owners.formUnion([0, geteuid()])
-        if let problem = Self.problem(with: path, owners) { throw Self.absent(app, key, problem) }
+        if let problem = Self.problem(with: path, owners) { throw Self.absent(app, key, prefix + problem) }
         return path
     }
 

@@ -112,23 +112,31 @@ public enum ManifestReader {
                 }
             }
         }
-        manifest.discoveryExtension = try file.string(setup, "Extension")
-        manifest.wakeSocket = try file.string(setup, "Wake")
-        for (key, path) in [("Extension", manifest.discoveryExtension), ("Wake", manifest.wakeSocket)] {
-            guard let path else { continue }
-            if !isSocket(path) { report(setup, key, "\(path): neither an absolute path of at most 107 bytes nor a file name") }
-            if !path.hasPrefix("/"), manifest.socket == nil { report(setup, key, "a file name needs Socket=yes") }
-        }
+        let hasDirectory = manifest.socket != nil
+        manifest.discoveryExtension = try place(file, "Extension", hasDirectory) { report(setup, "Extension", $0) }
+        manifest.wakeSocket = try place(file, "Wake", hasDirectory) { report(setup, "Wake", $0) }
         if let plist { InfoPlist.read(plist, into: &manifest, &files) { report(setup, "InfoPlist", "\(plist): \($0)") } }
         return problems.isEmpty ? .success(manifest) : .failure(ManifestProblems(list: problems))
     }
 }
 
 extension ManifestReader {
-    /// Whether a socket can have this path; its parts are checked when it is used.
-    private static func isSocket(_ path: String) -> Bool {
-        let isPath = path.hasPrefix("/") || !path.utf8.contains(UInt8(ascii: "/"))
-        return isPath && (1...107).contains(path.utf8.count) && !["bus", ".", ".."].contains(path)
+    /// The place of a socket; the parts of its path, and a unit, are checked when it is used. Without a directory of
+    /// the app's own, the name of a socket unit is one.
+    private static func place(
+        _ file: KeyFile, _ key: String, _ hasDirectory: Bool, report: (String) -> Void
+    ) throws(KeyFileProblem) -> AppManifest.SocketPlace? {
+        guard let text = try file.string(setup, key) else { return nil }
+        if !hasDirectory, SocketUnit.isName(text) { return .unit(text) }
+        let isPath = text.hasPrefix("/")
+        guard isPath || !text.utf8.contains(UInt8(ascii: "/")), (1...107).contains(text.utf8.count),
+            !["bus", ".", ".."].contains(text)
+        else {
+            report("\(text): neither an absolute path of at most 107 bytes nor a file name, nor the name of a socket unit")
+            return nil
+        }
+        if !isPath, !hasDirectory { report("\(text): a file name needs Socket=yes, and a socket unit's name ends in .socket") }
+        return isPath ? .path(text) : .file(text)
     }
 
     /// A name, or a prefix of names, followed by an asterisk.

@@ -70,7 +70,8 @@ struct Assembly {
         engineConfiguration.presenceDuty = configuration.presenceDuty
         engine = try AccessoryEngine(
             radio: radio, networks: wifi, store: store, clock: LoopClock(loop), configuration: engineConfiguration, trail: store,
-            extensions: ExtensionSockets(directory: options.appSocketDirectory, loop: loop), log: log)
+            extensions: ExtensionSockets(
+                directory: options.appSocketDirectory, units: options.files.socketUnits, loop: loop), log: log)
         let policies = PolicyStore(
             directory: options.files.policies, loop: loop, log: log, onChange: { [engine] in engine.setPolicy($0) })
         manifests = ManifestStore(directories: options.files.manifests, loop: loop, log: log)

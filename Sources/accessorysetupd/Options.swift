@@ -34,6 +34,9 @@ struct Options {
         /// Later directories override earlier ones.
         var manifests: [String] { given.isEmpty ? ManifestStore.standardDirectories : given }
         fileprivate var given: [String] = []
+        /// Earlier directories override later ones.
+        var socketUnits: [String] { givenUnits.isEmpty ? SocketUnit.standardDirectories : givenUnits }
+        fileprivate var givenUnits: [String] = []
         var policies = PolicyStore.standardDirectory
         var lockdown = AccessoryService.LockdownFiles()
         /// Nil for the default one, which may be absent.
@@ -122,6 +125,13 @@ struct Options {
             name: "lockdown-units", value: "DIRECTORY",
             help: "The directory of units for the drop-ins of the lock-down (default: /etc/systemd/system)"
         ) { options, value in options.files.lockdown.units = value },
+        Option(
+            name: "socket-units", value: "DIRECTORY",
+            help: """
+                A directory of socket units that manifests name; repeatable, earlier ones override (default: the system units' in \
+                /etc, /run, /usr/local/lib and /usr/lib)
+                """
+        ) { options, value in options.files.givenUnits.append(value) },
         Option(
             name: "config", value: "FILE",
             help: "The configuration file (default: /etc/accessory-setup/accessorysetupd.conf, which may be absent)"

@@ -209,6 +209,7 @@ export const RECORDS = {
         addressType: ["text?"],
         advertisement: ["record advertisement?"],
         item: ["text"],
+        kinds: ["texts"],
         name: ["text"],
         network: ["text?"],
         reasons: ["texts"],

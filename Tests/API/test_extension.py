@@ -253,19 +253,21 @@ class Avahi:
             GLib.Variant("(iisssu)", (2, 0, "Laser", "_ipp._tcp", "local", 0)))
 
 
-class Absent(ExtensionTest):
+class RefusedTest(ExtensionTest):
     def refused(self, *says):
         self.assertFails(error("ExtensionNotFound"), self.dice.show_picker, says=says)
         self.assertNothingLeft()
 
+    def manifest_keys(self):
+        [app] = [each[f"{app}"] for each in self.world.admin.objects().values() for app in each if app.endswith(".App")]
+        return app["Manifest"]
+
+
+class Absent(RefusedTest):
     def test_no_key(self):
         self.world.declare("dice")
         wait(lambda: "Extension" not in self.manifest_keys(), 10, "the manifest", also_every=0.05)
         self.refused("has no Extension=")
-
-    def manifest_keys(self):
-        [app] = [each[f"{app}"] for each in self.world.admin.objects().values() for app in each if app.endswith(".App")]
-        return app["Manifest"]
 
     def test_no_socket(self):
         self.extension.close()
@@ -307,7 +309,8 @@ class Absent(ExtensionTest):
 
     def test_keys_that_are_none(self):
         for keys, says in (({"Extension": "sub/extension"}, "neither an absolute path"), ({"Extension": "extension"}, "needs Socket=yes"),
-                           ({"Extension": "/" + "x" * 107}, "neither an absolute path"), ({"Extension": "bus", "Socket": "yes"}, "neither")):
+                           ({"Extension": "/" + "x" * 107}, "neither an absolute path"), ({"Extension": "bus", "Socket": "yes"}, "neither"),
+                           ({"Extension": "printers@1.socket"}, "needs Socket=yes"), ({"Wake": "/x/../printers.socket", "Extension": "a/b.socket"}, "neither")):
             with self.subTest(keys):
                 self.world.daemon.lines.clear()
                 path = self.world.declare("board", **keys)
@@ -316,6 +319,67 @@ class Absent(ExtensionTest):
 
     def test_filtered_results(self):
         self.assertFails(error("InvalidRequest"), self.dice.show_picker, options=["filterDiscoveryResults"], says=["needs items"])
+
+
+class Units(RefusedTest):
+    """Extensions that the manifest names by their socket unit."""
+
+    def setUp(self):
+        super().setUp()
+        for directory in self.world.socket_units:
+            directory.mkdir()
+        self.world.declare("dice", Extension="printers.socket")
+        wait(lambda: self.manifest_keys()["Extension"] == ["printers.socket"], 10, "the manifest", also_every=0.05)
+
+    def write(self, text, directory=1):
+        path = self.world.socket_units[directory] / "printers.socket"
+        path.write_text(text)
+        return path
+
+    def test_the_path_is_the_units(self):
+        self.write(f"# ListenStream=/comment\n[Unit]\nListenStream=/unit\n[Socket]\nExecStartPre=/bin/echo \\\n ListenStream=/echo\n"
+                   f" ListenStream = /first\nListenStream=\nListenStream=8080\nListenStream={self.path}\nListenStream=@abstract\n")
+        self.begin()
+        self.extension.found(identifier="a", name="Printer", endpoint=endpoint())
+        self.wait_names("Printer")
+
+    def test_the_first_file_counts_as_it_is_when_it_is_needed(self):
+        self.write("[Socket]\nListenStream=/nowhere/extension\n")
+        self.refused("printers.socket: /nowhere: is missing")
+        self.write(f"[Socket]\nListenStream={self.path}\n", 0)
+        self.begin()
+
+    def test_a_socket_of_another_user(self):
+        self.write(f"[Socket]\nListenStream={self.path}\n")
+        os.chown(self.path, SOMEBODY_ELSE, SOMEBODY_ELSE)
+        self.refused(f"printers.socket: {self.path}: belongs to uid {SOMEBODY_ELSE}")
+        self.assertEqual(self.extension.open, 0)
+
+    def test_units_without_a_path(self):
+        manifest = self.world.app_directories[0] / "com.example.dice.conf"
+        self.refused(f"Extension= in {manifest}: printers.socket: no such unit in {self.world.socket_units[0]}, ")
+        for text, says in (
+                ("[Socket]\nListenDatagram=/run/x\n", "has no ListenStream="), ("[Socket]\nListenStream=/x\nListenStream=\n", "has no ListenStream="),
+                ("[Socket]\nListenStream=%t/extension\n", "ListenStream=%t/extension: has a specifier"),
+                ("[Socket]\nListenStream=/run/%p\n", "ListenStream=/run/%p: has a specifier"),
+                ("[Socket]\nListenStream=@printers\n", "ListenStream=@printers: is an abstract socket"),
+                ("[Socket]\nListenStream=631\n", "ListenStream=631: is not an absolute path"), ("", "is masked")):
+            with self.subTest(says):
+                path = self.write(text)
+                self.refused(f"Extension= in {manifest}: printers.socket: {path}: {says}")
+        path.unlink()
+        path.symlink_to("/dev/null")
+        self.refused("is masked")
+
+    def test_with_a_directory_of_the_apps_own_it_is_a_files_name(self):
+        self.extension.close()
+        self.write(f"[Socket]\nListenStream={self.path}\n")
+        self.world.declare("dice", Extension="printers.socket", Socket="yes")
+        directory = self.world.app_sockets / "com.example.dice"
+        wait(directory.exists, 10, "the directory", also_every=0.05)
+        self.extension = Extension(directory / "printers.socket")
+        self.addCleanup(self.extension.close)
+        self.begin()
 
 
 class Silent(ExtensionTest):

@@ -265,6 +265,106 @@ class Kinds(KindTest):
         view.close()
 
 
+class Explaining(KindTest):
+    """`accessoryctl explain` about the app's kinds."""
+
+    def kinds(self, name="tag-1"):
+        """All that is said about a device's kinds, without the name and the number of the first grant."""
+        number = self.grant.rsplit("/", 1)[1]
+        return [each.replace(f"grant {number} (Tags): ", "").replace(f" {number} ", " N ")
+                for each in self.explain("com.example.dice", "tag-1", "tag-2", "tag-3", "stranger")[name]["kinds"]]
+
+    def wait_kinds(self, *says, name="tag-1"):
+        wait(lambda: self.kinds(name) == list(says), what=lambda: f"{says}; came {self.kinds(name)}", also_every=0.05)
+
+    def test_the_app_hears_it_while_it_listens(self):
+        self.assertEqual(self.explain("com.example.dice", "tag-1")["tag-1"]["kinds"], [])
+        self.allow()
+        self.assertEqual(self.kinds(), ["the app hears it while it uses the view, or observes the presence of the kind"])
+        self.searching()
+        self.assertEqual((self.kinds(), self.kinds("stranger")), (["the app hears it"], []))
+        status, lines = ctl("explain", "com.example.dice", "--seconds", 1, "--bus", self.world.bus.address)
+        self.assertEqual((status, lines.count(f"    kind: grant {self.grant.rsplit('/', 1)[1]} (Tags): the app hears it")), (0, 3))
+
+    def test_it_is_excluded(self):
+        self.allow()
+        self.admin("Exclude", "s", "C0:FF:EE:00:02:01")
+        for _ in ("nobody listens", "a client listens"):
+            self.assertEqual(self.kinds(), ["it is excluded: accessoryctl include N C0:FF:EE:00:02:01 opens it"])
+            self.assertIn("the app hears it", self.kinds("tag-2")[0])
+            self.searching(*self.tags[1:])
+        self.admin("Include", "s", "C0:FF:EE:00:02:01")
+        self.wait_kinds("the app hears it")
+
+    def test_the_kind_is_full(self):
+        self.allow(kind(maxDevices=dbus.UInt32(2)))
+        view = self.view()
+        view.bluez(ADAPTER, ADAPTER1, "StartDiscovery")
+        self.world.daemon.wait_for("as many devices as it may have")
+        says = sorted(self.kinds(name)[0] for name in ("tag-1", "tag-2", "tag-3"))
+        self.assertEqual(
+            says,
+            ["the app hears it", "the app hears it", "the kind is full (maxDevices 2): it is heard once a device leaves, or after accessoryctl exclude N ADDRESS"])
+
+    def test_a_rule_denies_the_device_or_the_kind(self):
+        self.allow()
+        self.write("[Deny tag]\nAddress=C0:FF:EE:00:02:01\n")
+        path = self.world.policy / "10-site.conf"
+        self.assertEqual(self.kinds(), [f"rule tag in {path} denies the device: changing the rule opens it"])
+        self.assertIn("the app hears it", self.kinds("tag-2")[0])
+        self.write(f"[Deny all]\nBluetoothServiceUUID={PINK}\n")
+        self.assertEqual(self.kinds(), [f"rule all in {path} denies the kind: changing the rule opens it"])
+
+    def test_the_grant_is_disabled_or_ended(self):
+        self.allow()
+        number, bus = self.grant.rsplit("/", 1)[1], ("--bus", self.world.bus.address)
+        self.assertEqual(ctl("disable", number, *bus)[0], 0)
+        self.assertEqual(self.kinds(), ["the grant is disabled: accessoryctl enable N opens it"])
+        self.assertEqual(ctl("enable", number, *bus)[0], 0)
+        self.assertEqual(ctl("limit", number, "10s", *bus)[0], 0)
+        for _ in range(11):
+            self.world.pass_second()
+        self.assertEqual(self.kinds(), ["the grant has ended: accessoryctl limit N END opens it for more time"])
+        self.assertEqual(ctl("limit", number, "none", *bus)[0], 0)
+        self.searching()
+        self.assertEqual(self.kinds(), ["the app hears it"])
+
+    def test_the_manifest_does_not_declare_it(self):
+        self.allow()
+        path = self.world.declare("dice", BluetoothServices=f"{BLUE};")
+        self.wait_kinds(
+            f"the manifest does not open it: bluetoothServiceUUID: {PINK.lower()}: not among BluetoothServices= in {path}")
+
+    def test_the_older_of_two_grants_decides(self):
+        self.allow()
+        first, number = self.grant, self.grant.rsplit("/", 1)[1]
+        self.dice.show_picker(kind("More tags", maxDevices=dbus.UInt32(9)))
+        offer = wait(lambda: next((each for each in self.person.offers if "maxDevices" in each), None), what="the kind to be offered")
+        self.person.ask("Pick", "s", offer["id"])
+        second = wait(lambda: next(iter(self.world.grants().keys() - {first}), None), what="the second grant").rsplit("/", 1)[1]
+        heard = "the app hears it while it uses the view, or observes the presence of the kind"
+        says = lambda: list(self.explain("com.example.dice", "tag-1")["tag-1"]["kinds"])
+        self.assertEqual(
+            says(), [f"grant {number} (Tags): {heard}", f"grant {second} (More tags): grant {number} is older, matches too, and decides"])
+        self.world.admin.call(first, PROPERTIES, "Set", "ssv", GRANT, "Enabled", False)
+        self.assertEqual(
+            says(), [f"grant {number} (Tags): the grant is disabled: accessoryctl enable {number} opens it", f"grant {second} (More tags): {heard}"])
+
+    def test_a_picker_for_the_kind(self):
+        self.dice.show_picker(kind("Ruuvi tags"))
+        self.person.wait_stage("offering")
+        tag = self.explain("com.example.dice", "tag-1")["tag-1"]
+        self.assertEqual((tag["item"], tag["reasons"]), ("Ruuvi tags", []))
+        self.person.cancel()
+        self.dice.wait_event("pickerDidDismiss")
+        self.person.wait_gone()
+        self.allow()
+        self.dice.show_picker(kind())
+        wait(lambda: self.world.admin.paths("picker"), what="the picker")
+        tag = self.explain("com.example.dice", "tag-1")["tag-1"]
+        self.assertEqual(tag["reasons"], [f"com.example.dice already has the kind, by grant {self.grant.rsplit('/', 1)[1]}"])
+
+
 class Requests(KindTest):
     def test_bad_ones(self):
         for more, says in (

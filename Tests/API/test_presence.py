@@ -509,6 +509,22 @@ class Wakes(Observing, ViewTest):
         self.pass_time(30)
         self.assertFalse(self.woken())
 
+    def test_by_the_name_of_a_socket_unit(self):
+        self.world.declare("dice", Wake="sensor.socket")
+        unit = self.world.socket_units[1] / "sensor.socket"
+        unit.parent.mkdir()
+        unit.write_text("[Socket]\nListenStream=%t/wake\n")
+        self.leave()
+        self.dice.close()
+        self.enter()
+        self.world.daemon.wait_for("an app cannot be woken.*Wake= in .*sensor.socket: .*ListenStream=%t/wake: has a specifier")
+        unit.write_text(f"[Socket]\nListenStream={self.path}\n")
+        self.leave()
+        # The next attempt may be made a minute later.
+        self.pass_time(60)
+        self.enter()
+        wait(self.woken, what="the connection", also_every=0.05)
+
     def test_a_place_that_another_user_could_have_made(self):
         os.chown(self.path, 12345, 12345)
         self.leave()

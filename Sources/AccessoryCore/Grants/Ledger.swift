@@ -210,6 +210,13 @@ public struct Ledger: Hashable, Sendable {
         }.sorted { $0.accessory.id < $1.accessory.id }
     }
 
+    /// The kinds that an app has, those that are switched off too; the oldest grant first.
+    public func kinds(of app: AppID) -> [GrantedAccessory] {
+        grantsByApp[app, default: []].sorted().compactMap { grants[$0] }.filter(\.terms.descriptor.isKind).compactMap { grant in
+            accessories[grant.accessory].map { GrantedAccessory($0, grant) }
+        }
+    }
+
     // MARK: Changes
 
     /// The change that a pick makes: a grant on the stored accessory when there is one, else on a new one.

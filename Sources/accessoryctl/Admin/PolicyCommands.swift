@@ -277,6 +277,7 @@ struct Explain: ParsableCommand {
                                 "address": JSON(device.address), "ssid": JSON(device.network ?? ""), "name": JSON(device.name),
                                 "rssi": device.rssi.map { .integer($0) } ?? .null, "item": JSON(device.item),
                                 "reasons": JSON(device.reasons), "unattended": device.unattended.map { JSON($0) } ?? .null,
+                                "kinds": JSON(device.kinds),
                             ]
                         }))
             }
@@ -289,6 +290,7 @@ struct Explain: ParsableCommand {
                 if let unattended = device.unattended {
                     StandardOutput.line("    without a person: \(StandardOutput.printable(unattended))")
                 }
+                for kind in device.kinds { StandardOutput.line("    kind: \(StandardOutput.printable(kind))") }
                 for reason in device.reasons { StandardOutput.line("    not offered: \(StandardOutput.printable(reason))") }
             }
             if devices.isEmpty { StandardOutput.line("nothing was found within \(seconds) s") }

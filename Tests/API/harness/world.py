@@ -49,6 +49,7 @@ class World:
         self.lockdown_file = self.directory / "system-local.conf"
         self.lockdown_policy = self.directory / "lockdown.conf"
         self.lockdown_units = self.directory / "units"
+        self.socket_units = [self.directory / "socket-units-etc", self.directory / "socket-units-usr"]
         self.lockdown_since = self.directory / "lockdown-since"
         # Without a file there is no default route.
         self.routes = self.directory / "routes"
