@@ -71,6 +71,8 @@ private final class PlayedRadio: Radio {
     let adapters: [RadioAdapter] = []
     var bonds: [RadioBond] = []
     private(set) var pairing: RadioDeviceID?
+    private(set) var isMonitoring = false
+    private var monitored: Set<BluetoothAddress> = []
     var completions: [(Bool) -> Void] = []
 
     static func address(_ number: Int) -> BluetoothAddress { BluetoothAddress(value: UInt64(number), kind: .public) }
@@ -80,6 +82,8 @@ private final class PlayedRadio: Radio {
     func discover() -> DiscoveryToken { DiscoveryToken {} }
     func follow(_ peers: [BluetoothPeer]) {}
     func listen() -> DiscoveryToken { DiscoveryToken {} }
+    func monitor(_ patterns: [AdvertPattern]) {}
+    func isMonitored(_ address: BluetoothAddress) -> Bool { isMonitoring && monitored.contains(address) }
     func pair(_ device: RadioDeviceID, support: SupportOptions) { pairing = device }
     func answer(_ answer: PromptAnswer) {}
     func cancelPairing() {}
@@ -99,6 +103,16 @@ private final class PlayedRadio: Radio {
     func refresh(_ completion: @escaping () -> Void) { completion() }
     func device(for peer: BluetoothPeer) -> RadioDeviceID? { RadioDeviceID("/org/bluez/hci0/dev_\(peer.address.value)") }
     func link(with peer: BluetoothPeer) -> RadioLink { RadioLink() }
+
+    func toggleMonitoring() {
+        isMonitoring.toggle()
+        observer?.monitoringChanged()
+    }
+
+    func toggleMonitor(of address: BluetoothAddress) {
+        monitored.formSymmetricDifference([address])
+        observer?.monitorChanged(address)
+    }
 
     func endPairing(_ succeeds: Bool) {
         guard let device = pairing, let number = Int(device.rawValue.split(separator: "_").last ?? "") else { return }
@@ -354,6 +368,7 @@ private func step(_ world: World, _ input: inout Input) {
         case 1:
             world.radio.state = input.pick([.ready, .off, .absent])
             world.radio.observer?.radioChanged(world.radio.state, reason: "played")
+            world.radio.toggleMonitoring()
         default: leave(world, &input)
         }
     default:
@@ -374,6 +389,7 @@ private func hear(_ world: World, _ input: inout Input) {
         world.networks.observer?.heard(networks: [WiFiNetwork(ssid: ssid, rssi: -50, security: .wpa2, band: .ghz2)])
     }
     if input.oneIn(8) { world.radio.observer?.lost(advert.address) }
+    if input.oneIn(8) { world.radio.toggleMonitor(of: advert.address) }
 }
 
 /// A connection goes.
