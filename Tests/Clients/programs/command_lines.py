@@ -101,7 +101,8 @@ class Bluetoothctl:
 
     def read(self, uuid):
         self.select(uuid)
-        said = self.ask("gatt.read", r"\n" + VALUE)
+        # A late signal of an earlier value is shown below a line of its own.
+        said = self.ask("gatt.read", r"(?<!Value:)\n" + VALUE)
         return [re.findall(VALUE, said)[-1].replace(" ", "")]
 
     def write(self, uuid, value):
