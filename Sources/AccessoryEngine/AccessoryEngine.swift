@@ -218,6 +218,8 @@ extension AccessoryEngine: RadioObserver {
     public func monitoringChanged() { presence.monitoringChanged() }
     /// Forwards it to those that observe the device.
     public func monitorChanged(_ address: BluetoothAddress) { presence.monitorChanged(address) }
+    /// Has the device searched for again.
+    public func monitorEnded(_ address: BluetoothAddress) { presence.lost(address) }
     /// Has the picker show it.
     public func pairingPrompted(_ prompt: PairingPrompt) { pickers.runner?.feed(.prompted(prompt)) }
     /// Reports it to the picker and the app.

@@ -40,11 +40,11 @@ final class Hearing {
             counts[kind] += 1
         }
 
-        /// - Returns: whether there was such a device.
-        mutating func remove(_ address: BluetoothAddress) -> Bool {
-            guard let member = members.removeValue(forKey: address) else { return false }
+        /// - Returns: the device's kind.
+        mutating func remove(_ address: BluetoothAddress) -> Int? {
+            guard let member = members.removeValue(forKey: address) else { return nil }
             counts[member.kind] -= 1
-            return true
+            return member.kind
         }
 
         mutating func removeAll() {
@@ -218,9 +218,14 @@ final class Hearing {
 
     /// The radio has dropped a device.
     func lost(_ address: BluetoothAddress) {
-        for app in listeners.keys where listeners[app]?.remove(address) == true {
+        var hasRoom = false
+        for app in listeners.keys {
+            guard let kind = listeners[app]?.remove(address) else { continue }
+            if listeners[app]?.full.remove(kind) != nil { hasRoom = true }
             services.publisher.publish(.hearing(app))
         }
+        // Reported anew, for a kind that was full.
+        if hasRoom { adverts = services.radio.listen() }
     }
 
     /// The radio has lost all devices.

@@ -33,8 +33,8 @@ final class Presence {
     private let queue = EventQueue<PresenceMachine.Event>()
     private var targets: [Int64: Target] = [:]
     private var byAddress: [BluetoothAddress: [Int64]] = [:]
-    /// Grants whose state is not known yet, with the session that has asked.
-    private var untold: [Int64: Session] = [:]
+    /// Grants that are observed from now on, or again, and whose state is not known yet.
+    private var unpublished: Set<Int64> = []
     /// While a window is open.
     private var search: DiscoveryToken?
     private var timer: (any EngineTimer)?
@@ -89,12 +89,11 @@ final class Presence {
                 [.grant(grant)], line: AuditWriter.Line(.updated, app: app, accessory: id, why: why), reason: why,
                 by: services.sessions.requester(session)
             ) {
-                untold[grant.id] = isObserved ? session : nil
                 accepted()
             }
         } else {
             accepted()
-            if isObserved, untold[grant.id] == nil { tell(session, only: grant.id) }
+            if isObserved, !unpublished.contains(grant.id) { tell(session, only: grant.id) }
         }
     }
 
@@ -116,7 +115,7 @@ final class Presence {
     private func tell(_ session: Session, only grant: Int64?) {
         guard session.state == .active else { return }
         for (id, target) in targets.sorted(by: { $0.key < $1.key })
-        where target.granted.grant.app == session.app.id && (grant ?? id) == id {
+        where target.granted.grant.app == session.app.id && (grant ?? id) == id && !unpublished.contains(id) {
             let states = machine.states(of: id)
             for (subject, state) in states { publish(target, subject.device, state, in: [session]) }
             // Of a kind without a device, this is the state.
@@ -155,7 +154,8 @@ final class Presence {
         byAddress = [:]
         for (id, target) in new { if let peer = target.peer { byAddress[peer.address, default: []].append(id) } }
         hearing.setObserving(Set(new.values.filter(\.isKind).map(\.granted.grant.app)))
-        for (id, _) in untold where new[id] == nil { untold[id] = nil }
+        // Its apps know the state from before, or none.
+        unpublished = unpublished.union(new.keys.filter { former[$0]?.asked != new[$0]?.asked }).intersection(new.keys)
         monitor()
         services.radio.follow(new.sorted { $0.key < $1.key }.compactMap(\.value.peer))
         // A link that another program has made is known after a reading.
@@ -173,9 +173,12 @@ final class Presence {
         monitoringChanged()
         for address in byAddress.keys where services.radio.isMonitored(address) { monitorChanged(address) }
         lookAtNetworks()
-        let asking = untold
-        untold = [:]
-        for (id, session) in asking { tell(session, only: id) }
+        let begun = unpublished.sorted()
+        unpublished = []
+        for id in begun {
+            guard let app = targets[id]?.granted.grant.app else { continue }
+            for session in services.sessions.active(of: app) { tell(session, only: id) }
+        }
     }
 
     /// Has the radio monitor the adverts of all targets. With more patterns than a monitor can have, it monitors none.
@@ -213,7 +216,9 @@ final class Presence {
         for subject in subjects(at: address) { handle(isFound ? .monitored(subject) : .gone(subject)) }
     }
 
+    /// The radio has dropped the device, or the monitor that heard it is no more.
     func lost(_ address: BluetoothAddress) {
+        guard !services.radio.isMonitored(address) else { return }
         for subject in subjects(at: address) { handle(.dropped(subject)) }
     }
 
@@ -293,7 +298,7 @@ final class Presence {
                 "reason": "\(state.reason.rawValue)", "device": "\(subject.device.map { "\($0)" } ?? "-")",
             ])
         changed(subject.grant)
-        guard untold[subject.grant] == nil else { return }
+        guard !unpublished.contains(subject.grant) else { return }
         let sessions = services.sessions.active(of: granted.grant.app)
         publish(target, subject.device, state, in: sessions)
         guard state.isPresent, sessions.isEmpty, let manifest = services.registry.manifests[granted.grant.app] else { return }

@@ -37,6 +37,8 @@ final class Wakes {
             services.log.info("woke an app for its accessory", metadata: ["app": "\(app.id)"])
         } catch {
             services.log.warning("an app cannot be woken", metadata: ["app": "\(app.id)", "reason": "\(error.message)"])
+            // The socket may be there later, as while the machine starts.
+            appeared(app, isDue: isDue)
         }
     }
 

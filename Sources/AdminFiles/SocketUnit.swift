@@ -76,7 +76,8 @@ public enum SocketUnit {
     private static func addresses(in text: String) -> [String] {
         var addresses: [String] = []
         var (isSocket, continues) = (false, false)
-        for line in text.split(separator: "\n").map(trimmed) where !line.hasPrefix("#") && !line.hasPrefix(";") {
+        let text = text.hasPrefix("\u{FEFF}") ? text.dropFirst() : text[...]
+        for line in text.split(whereSeparator: \.isNewline).map(trimmed) where !line.hasPrefix("#") && !line.hasPrefix(";") {
             let isContinuation = continues
             continues = line.hasSuffix("\\")
             if isContinuation { continue }

@@ -220,6 +220,9 @@ public final class BlueZRadio: Radio {
     private func handle(_ event: AdvertMonitors.Event) {
         switch event {
         case .activityChanged: observer?.monitoringChanged()
+        case .deviceUnknown(let path):
+            // Without any power the state of the radio says it all.
+            if let device = devices[path], state == .ready { observer?.monitorEnded(device.advertisement.address) }
         case .deviceChanged(let path):
             // One without an object is reported with that.
             if let device = devices[path], state == .ready { observer?.monitorChanged(device.advertisement.address) }

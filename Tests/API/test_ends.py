@@ -9,7 +9,7 @@ from harness.names import GRANT, NAME, PINK, PROPERTIES, UNKNOWN_OBJECT, error
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import wait
-from test_policy import PolicyTest
+from test_policy import PolicyTest, ctl
 from view import CHARACTERISTIC1, GATT, View, path_of
 
 DIE = "die"
@@ -320,6 +320,15 @@ class Narrowing(EndTest):
     def refused(self):
         self.assertFails("org.bluez.Error.NotPermitted", self.write_value)
         self.read()
+
+    def test_a_command_with_a_mistake_changes_nothing(self):
+        self.add(self.dice, self.person, DIE, item())
+        before = {key: self.grant[1][key] for key in ("Access", "Ends", "EndRules")}
+        for words in (("rubbish", "--access", "read"), ("8h", "--access", "much"), ("25:00", "--access", "much")):
+            with self.subTest(words):
+                status, lines = ctl("limit", "1", *words, "--bus", self.world.bus.address)
+                self.assertEqual((status, len(lines)), (1, 1), lines)
+                self.assertEqual({key: self.grant[1][key] for key in before}, before)
 
     def test_by_the_person(self):
         self.dice.show_picker(item())

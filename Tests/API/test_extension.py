@@ -355,6 +355,10 @@ class Units(RefusedTest):
         self.refused(f"printers.socket: {self.path}: belongs to uid {SOMEBODY_ELSE}")
         self.assertEqual(self.extension.open, 0)
 
+    def test_lines_of_other_systems(self):
+        self.write(f"\ufeff[Socket]\r\nListenStream={self.path}\r\n")
+        self.begin()
+
     def test_units_without_a_path(self):
         manifest = self.world.app_directories[0] / "com.example.dice.conf"
         self.refused(f"Extension= in {manifest}: printers.socket: no such unit in {self.world.socket_units[0]}, ")

@@ -196,7 +196,23 @@ class Presence(Observing, ViewTest):
         self.assertEqual((news(self.dice)[-1], self.searches(), self.properties["Present"]), ((True, "advert"), before, False))
         self.simulator.do("return", "pink")
         self.world.admin.call(self.grant(), "org.freedesktop.DBus.Properties", "Set", "ssv", GRANT, "Enabled", True)
-        self.wait_news((True, "advert"), (True, "advert"), passing=150)
+        self.wait_news((True, "advert"), (False, "lost"), (True, "advert"), passing=150)
+
+    def test_what_has_left_while_it_was_switched_off(self):
+        self.observe()
+        self.wait_news((True, "advert"), passing=5)
+        enable = lambda on: self.world.admin.call(self.grant(), "org.freedesktop.DBus.Properties", "Set", "ssv", GRANT, "Enabled", on)
+        enable(False)
+        self.simulator.do("vanish", "pink")
+        enable(True)
+        self.wait_news((True, "advert"), (False, "lost"))
+
+    def test_all_sessions_of_the_app_get_the_state(self):
+        other = self.app()
+        self.view().connect(self.pink)
+        self.observe()
+        for app in (self.dice, other):
+            self.wait_news((True, "link"), app=app)
 
     def test_not_again_and_again(self):
         for number in range(20):
@@ -395,6 +411,22 @@ class TwoAdapters(Observing, ViewTest):
         self.wait_news((False, "advert"), (True, "advert"), passing=150)
         self.assertGreater(self.searches(), before)
 
+    def test_the_one_that_monitors_loses_its_power(self):
+        for action in ("vanish", "return"):
+            self.simulator.do(action, "pink")
+        self.observe()
+        self.wait_news((False, "lost"), (True, "advert"), passing=5)
+        self.pass_time(80)
+        self.simulator.do("adapterPowerOff", "hci1")
+        before = self.searches()
+        self.pass_time(140)
+        self.dice.settle()
+        self.assertEqual(news(self.dice), [(False, "lost"), (True, "advert")])
+        self.assertGreater(self.searches(), before)
+        self.simulator.do("adapterPowerOn", "hci1")
+        self.simulator.do("vanish", "pink")
+        self.wait_news((True, "advert"), (False, "advert"), passing=150)
+
 
 class MonitorsOfKinds(Observing, KindTest):
     scenario = {**KindTest.scenario, "adapters": [{"monitors": "controller"}]}
@@ -420,6 +452,18 @@ class MonitorsOfKinds(Observing, KindTest):
         self.simulator.do("return", "tag-3")
         self.wait_news((True, "advert", addresses[2]), passing=5)
         self.assertEqual(self.searches(), before)
+
+    def test_a_full_kind_takes_another_device_in(self):
+        self.declare("BluetoothCompanyIdentifiers", "FFFF")
+        self.observe(accessory=self.allow(kind(service=None, bluetoothCompanyIdentifier=dbus.UInt16(0xFFFF), maxDevices=dbus.UInt32(1))))
+        self.world.pass_until(lambda: len(news(self.dice)) >= 2, 10, what="a device")
+        first = news(self.dice)[-1][2]
+        self.pass_time(5)
+        self.simulator.do("vanish", f"tag-{int(first[-2:], 16)}")
+        self.world.pass_until(lambda: len(news(self.dice)) >= 4, 60, what=lambda: f"another; came {news(self.dice)}")
+        gone, come = news(self.dice)[-2:]
+        self.assertEqual((gone, come[0]), ((False, "advert", first), True))
+        self.assertNotEqual(come[2], first)
 
     def test_a_service_may_be_missed(self):
         self.observe(accessory=self.allow())
@@ -524,6 +568,16 @@ class Wakes(Observing, ViewTest):
         self.pass_time(60)
         self.enter()
         wait(self.woken, what="the connection", also_every=0.05)
+
+    def test_a_socket_that_is_there_later(self):
+        self.leave()
+        self.dice.close()
+        self.path.rename(self.path.with_suffix(".away"))
+        self.enter()
+        self.world.daemon.wait_for("an app cannot be woken")
+        self.path.with_suffix(".away").rename(self.path)
+        self.pass_time(61)
+        self.assertTrue(self.woken())
 
     def test_a_place_that_another_user_could_have_made(self):
         os.chown(self.path, 12345, 12345)

@@ -33,6 +33,7 @@ private final class Witness: RadioObserver {
     func lost(_ address: BluetoothAddress) { lost.insert(address) }
     func monitoringChanged() {}
     func monitorChanged(_ address: BluetoothAddress) {}
+    func monitorEnded(_ address: BluetoothAddress) {}
     func adaptersChanged() {}
     func bridgingStarted() { bridgings += 1 }
     func pairingPrompted(_ prompt: PairingPrompt) {

@@ -223,6 +223,8 @@ public protocol RadioObserver: AnyObject {
     /// `isMonitored` has changed for a device. Not observed where it ends with Bluetooth, with `isMonitoring`, or for a
     /// device that is `lost`.
     func monitorChanged(_ address: BluetoothAddress)
+    /// The controller that has heard a device compares no adverts for now.
+    func monitorEnded(_ address: BluetoothAddress)
     /// The pairing asks the person something, or shows it.
     func pairingPrompted(_ prompt: PairingPrompt)
     /// The classic side of the accessory is being paired.

@@ -27,6 +27,8 @@ final class AdvertMonitors {
         case activityChanged
         /// A monitor hears a device, or does no longer.
         case deviceChanged(ObjectPath)
+        /// The adapter that heard a device has no power.
+        case deviceUnknown(ObjectPath)
     }
 
     private enum Adapter {
@@ -55,6 +57,10 @@ final class AdvertMonitors {
     private var patterns: [AdvertPattern] = []
     private var service: (owner: String, adapters: [ObjectPath: Adapter])?
     private var state = State.none
+    /// The adapters that may be used and have power.
+    private var powered: Set<ObjectPath> = []
+    /// `isActive` as the owner knows it.
+    private var reported = false
     /// Devices that monitors hear, as long as bluetoothd has objects for them.
     private var found: Set<ObjectPath> = []
     private var count = 0
@@ -67,7 +73,11 @@ final class AdvertMonitors {
         server = ObjectServer(on: connection, root: Self.root)
     }
 
-    var isActive: Bool { if case .active = state { true } else { false } }
+    /// Whether a controller with power compares adverts.
+    var isActive: Bool {
+        guard case .active = state else { return false }
+        return service?.adapters.contains { $0.value == .registered && powered.contains($0.key) } ?? false
+    }
     func hears(_ device: ObjectPath) -> Bool { found.contains(device) }
 
     func serve(_ message: Message) -> Bool {
@@ -92,15 +102,29 @@ final class AdvertMonitors {
             withdraw()
             service = owner.map { ($0, [:]) }
         }
-        for device in found where !powered.contains(device.parent) { lose(device) }
+        for device in found where !powered.contains(device.parent) {
+            found.remove(device)
+            onEvent(.deviceUnknown(device))
+        }
         guard var adapters = service?.adapters, let owner else { return }
         // bluetoothd keeps a registration while the adapter has no power.
         adapters = adapters.filter { path, state in isPresent(path) && (state != .without || powered.contains(path)) }
         service?.adapters = adapters
+        self.powered = powered
+        report()
         if !adapters.values.contains(.registered) { withdraw() }
         guard !patterns.isEmpty, use != .never else { return }
         for path in powered where adapters[path] == nil { probe(path, of: owner) }
         if case .none = state, adapters.values.contains(.registered) { export(to: owner) }
+    }
+
+    private func report() {
+        guard isActive != reported else { return }
+        reported.toggle()
+        log.debug(
+            reported ? "controllers monitor adverts" : "controllers monitor no adverts", metadata: ["patterns": "\(patterns.count)"]
+        )
+        onEvent(.activityChanged)
     }
 
     /// bluetoothd does not report the end of a device without an object.
@@ -161,20 +185,16 @@ final class AdvertMonitors {
     }
 
     private func end(_ new: State) {
-        let wasActive = isActive
         state = new
         found = []
-        guard wasActive else { return }
-        log.debug("controllers monitor no adverts")
-        onEvent(.activityChanged)
+        report()
     }
 
     private func called(_ call: AdvertMonitor.Call, of path: ObjectPath) {
         switch (call, state) {
         case (.activate, .exported(let monitor)) where monitor.path == path:
-            log.debug("controllers monitor adverts", metadata: ["patterns": "\(patterns.count)"])
             state = .active(monitor)
-            onEvent(.activityChanged)
+            report()
         case (.release, .exported(let monitor)) where monitor.path == path,
             (.release, .active(let monitor)) where monitor.path == path:
             log.notice("bluetoothd has released the advertisement monitor")

@@ -239,7 +239,10 @@ struct Limit: ParsableCommand {
         try Ending.guarding {
             let inventory = try Inventory(options)
             let found = try inventory.grant(grant)
-            for (member, value) in [("SetAccess", access), ("SetEnd", end)] {
+            // The one that may be refused comes first, so that nothing has changed then.
+            let (first, second) = (("SetEnd", end), ("SetAccess", access))
+            let isAccessBad = access.map { AccessLimit($0) == nil } ?? false
+            for (member, value) in isAccessBad ? [second, first] : [first, second] {
                 guard let value else { continue }
                 _ = try inventory.connection.callAndWait(
                     AccessoryBus.name, found.path, AccessoryBus.grant, member, [.string(value)], timeout: .seconds(40))
@@ -254,7 +257,9 @@ struct Limit: ParsableCommand {
 struct Devices: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Lists the devices that an app hears now by a grant for a kind.",
-        discussion: "The list is empty while no client of the app uses Bluetooth. Excluded devices are marked.")
+        discussion:
+            "The list is empty while no client of the app uses Bluetooth and the app does not observe the kind. Excluded devices are marked."
+    )
     @OptionGroup var options: BusOptions
     @OptionGroup var output: TableOptions
     @Argument(help: "The grant's number (accessoryctl grants).", completion: Completions.grants) var grant: String

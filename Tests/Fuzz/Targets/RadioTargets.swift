@@ -121,6 +121,7 @@ private final class RadioWatcher: RadioObserver {
     func lost(_ address: BluetoothAddress) {}
     func monitoringChanged() {}
     func monitorChanged(_ address: BluetoothAddress) {}
+    func monitorEnded(_ address: BluetoothAddress) {}
     func pairingPrompted(_ prompt: PairingPrompt) {}
     func bridgingStarted() {}
     func pairingEnded(_ result: Result<PairedIdentity, RadioFailure>) {
