@@ -28,6 +28,11 @@ final class SimulatedMonitors {
         let start: Int
         let type: UInt8
         let content: [UInt8]
+
+        /// Whether a field of an advert has the bytes at their place.
+        func isIn(_ fields: [(type: UInt8, data: [UInt8])]) -> Bool {
+            fields.contains { $0.type == type && $0.data.dropFirst(start).starts(with: content) }
+        }
     }
 
     private struct Device {
@@ -160,10 +165,10 @@ final class SimulatedMonitors {
     }
 
     private func hear(_ accessory: AirAccessory, _ advert: Scenario.Advert) {
-        let (id, now) = (accessory.scenario.id, bluez.air.now)
+        let (id, now, fields) = (accessory.scenario.id, bluez.air.now, advert.payload.fields)
         for index in monitors.indices {
             let monitor = monitors[index]
-            guard advert.payload.matches(monitor.patterns.map { ($0.start, $0.type, $0.content) }) else { continue }
+            guard monitor.patterns.contains(where: { $0.isIn(fields) }) else { continue }
             if var device = monitor.devices[id] {
                 device.heard = now
                 if now - device.reported >= monitor.period {
@@ -191,15 +196,8 @@ final class SimulatedMonitors {
 }
 
 extension Scenario.Payload {
-    /// Whether a field of the advert has a pattern's bytes at its place.
-    fileprivate func matches(_ patterns: [(start: Int, type: UInt8, content: [UInt8])]) -> Bool {
-        patterns.contains { pattern in
-            fields.contains { $0.type == pattern.type && $0.data.dropFirst(pattern.start).starts(with: pattern.content) }
-        }
-    }
-
     /// The fields as on the air: one list of services for each length. (Core Specification Supplement, Part A)
-    private var fields: [(type: UInt8, data: [UInt8])] {
+    fileprivate var fields: [(type: UInt8, data: [UInt8])] {
         var lists: [UInt8: [UInt8]] = [:]
         for service in serviceUUIDs {
             lists[service.bytes.count == 2 ? 0x03 : service.bytes.count == 4 ? 0x05 : 0x07, default: []] += service.bytes
