@@ -88,9 +88,7 @@ final class Presence {
             try services.registry.change(
                 [.grant(grant)], line: AuditWriter.Line(.updated, app: app, accessory: id, why: why), reason: why,
                 by: services.sessions.requester(session)
-            ) {
-                accepted()
-            }
+            ) { accepted() }
         } else {
             accepted()
             if isObserved, !unpublished.contains(grant.id) { tell(session, only: grant.id) }
@@ -176,8 +174,9 @@ final class Presence {
         let begun = unpublished.sorted()
         unpublished = []
         for id in begun {
-            guard let app = targets[id]?.granted.grant.app else { continue }
-            for session in services.sessions.active(of: app) { tell(session, only: id) }
+            guard let target = targets[id] else { continue }
+            for session in services.sessions.active(of: target.granted.grant.app) { tell(session, only: id) }
+            if machine.isPresent(id) { wake(for: target) }
         }
     }
 
@@ -301,7 +300,13 @@ final class Presence {
         guard !unpublished.contains(subject.grant) else { return }
         let sessions = services.sessions.active(of: granted.grant.app)
         publish(target, subject.device, state, in: sessions)
-        guard state.isPresent, sessions.isEmpty, let manifest = services.registry.manifests[granted.grant.app] else { return }
+        if state.isPresent { wake(for: target) }
+    }
+
+    /// Starts an app without a session.
+    private func wake(for target: Target) {
+        let app = target.granted.grant.app
+        guard services.sessions.active(of: app).isEmpty, let manifest = services.registry.manifests[app] else { return }
         wakes.appeared(manifest) { [weak self] in
             guard let self else { return false }
             return self.targets.contains { $0.value.granted.grant.app == manifest.id && self.machine.isPresent($0.key) }

@@ -573,6 +573,12 @@ class Wakes(Observing, ViewTest):
         self.enter()
         wait(self.woken, what="the connection", also_every=0.05)
 
+    def test_an_accessory_that_is_there_when_the_daemon_starts(self):
+        self.dice.close()
+        self.world.admin.call(self.pink, "org.bluez.Device1", "Connect", to="org.bluez")
+        self.world.restart_daemon()
+        wait(self.woken, what="the connection", also_every=0.05)
+
     def test_a_socket_that_is_there_later(self):
         self.leave()
         self.dice.close()
