@@ -79,9 +79,9 @@ class WithAccessory(WebTest):
 
     def test_rename(self):
         self.page.press("Rename Pink Dice")
-        self.page.type("dialog input", "Lucky\u200bDie\n")
+        self.page.type("dialog form input", "Lucky\u200bDie\n")
         self.page.sheet_says("invisible")
-        self.page.type("dialog input", "Lucky Die\n")
+        self.page.type("dialog form input", "Lucky Die\n")
         self.page.no_sheet()
         self.page.sees("Lucky Die")
         self.dice.wait_event("accessoryChanged")
@@ -240,7 +240,7 @@ class Member(WithMembers, WebTest):
     def test_renames(self):
         path = self.set_up()
         self.page.press("Rename Pink Dice")
-        self.page.type("dialog input", "Lucky Die\n")
+        self.page.type("dialog form input", "Lucky Die\n")
         self.page.no_sheet()
         self.page.sees("Lucky Die")
         self.assertEqual(str(self.world.admin.get(path, ACCESSORY, "DisplayName")), "Lucky Die")

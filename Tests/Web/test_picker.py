@@ -178,12 +178,12 @@ class Prompts(WebTest):
         self.pick("shows")
         self.page.sheet_says("Which number does the accessory show?")
         self.assertEqual(self.page.driver.switch_to.active_element.tag_name, "input")
-        self.page.type("dialog input", "42\n")
+        self.page.type("dialog form input", "42\n")
         self.expect_ready()
 
     def test_a_wrong_number(self):
         self.pick("shows")
-        self.page.type("dialog input", "43\n")
+        self.page.type("dialog form input", "43\n")
         self.page.sheet_says("Gadget (shows · 02:03) was not set up", "Pairing failed")
         self.page.pick("works")
         self.expect_ready()
@@ -191,7 +191,7 @@ class Prompts(WebTest):
     def test_a_pin(self):
         self.pick("pin")
         self.page.sheet_says("What is the accessory’s PIN?")
-        self.page.type("dialog input", "4711\n")
+        self.page.type("dialog form input", "4711\n")
         self.expect_ready()
 
     def test_try_again(self):
@@ -251,7 +251,7 @@ class Naming(WebTest):
 
     def test_a_name(self):
         page, app = self._named()
-        page.type("dialog input", "Lucky\n")
+        page.type("dialog form input", "Lucky\n")
         app.wait_event("accessoryAdded")
         page.sheet_says("ready to use")
         page.press("Close", "dialog")
@@ -262,7 +262,7 @@ class Naming(WebTest):
         page.driver.execute_script("document.querySelector('dialog input').value = 'Lu\\u202ecky'")
         page.press("Save name", "dialog")
         page.sheet_says("change the direction of text")
-        page.type("dialog input", "Lucky\n")
+        page.type("dialog form input", "Lucky\n")
         app.wait_event("accessoryAdded")
 
     def test_the_name_is_kept(self):
@@ -279,7 +279,7 @@ class Naming(WebTest):
         page.press("Close", "dialog")
         app.request("RenameAccessory", "oa{sv}", path, sv({}))
         page.sheet_says("Dice would like you to name an accessory", "What should Pink Dice be called?")
-        page.type("dialog input", "Lucky\n")
+        page.type("dialog form input", "Lucky\n")
         app.wait_event("accessoryChanged")
         page.sheet_says("Renamed")
 
