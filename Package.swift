@@ -27,6 +27,7 @@ let package = Package(
         .executable(name: "accessorysetupd", targets: ["accessorysetupd"]),
         .executable(name: "accessoryctl", targets: ["accessoryctl"]),
         .executable(name: "accessory-sim", targets: ["accessory-sim"]),
+        .executable(name: "accessory-door", targets: ["accessory-door"]),
         .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
         .library(name: "AccessoryStreams", targets: ["AccessoryStreams"]),
         .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
@@ -45,6 +46,7 @@ let package = Package(
         .systemLibrary(name: "CDBus", pkgConfig: "dbus-1", providers: [.apt(["libdbus-1-dev"])]),
         .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
         .systemLibrary(name: "CSystem"),
         // The effects that a debug build reports, and at which a test may kill it.
         .target(name: "Effects", swiftSettings: settings),
@@ -57,6 +59,9 @@ let package = Package(
         // org.bluez as its clients see it. The simulator has its own.
         .target(name: "BlueZInterfaces", dependencies: ["AccessoryModel", "DBusKit"], swiftSettings: settings),
 
+        // The objects of org.bluez for its clients: apps, and the door. The daemon has readers of its own.
+        .target(name: "BlueZObjects", dependencies: ["AccessoryModel", "BlueZInterfaces", "DBusKit"], swiftSettings: settings),
+
         // All calls that the daemon makes to other services.
         .target(name: "CallsOut", dependencies: ["BlueZInterfaces", "DBusKit"], swiftSettings: settings),
 
@@ -65,6 +70,9 @@ let package = Package(
 
         // JSON for the tools.
         .target(name: "JSONText", swiftSettings: settings),
+
+        // Internet addresses and their ranges.
+        .target(name: "InternetAddresses", swiftSettings: settings),
 
         // Key files (manifests, configuration), read by GLib.
         .target(name: "KeyFiles", dependencies: ["CGLib"], swiftSettings: settings),
@@ -91,8 +99,10 @@ let package = Package(
         // Files of the admin and of packages: manifests and policy.
         .target(
             name: "AdminFiles",
-            dependencies: ["AccessoryCore", "AccessoryModel", "CGLib", "CSystem", "DBusKit", "KeyFiles", "SystemFiles", log],
-            swiftSettings: settings),
+            dependencies: [
+                "AccessoryCore", "AccessoryModel", "CGLib", "CSystem", "DBusKit", "InternetAddresses", "KeyFiles", "SystemFiles",
+                log,
+            ], swiftSettings: settings),
         // Who calls, and whose app that is.
         .target(
             name: "CallerIdentity",
@@ -115,7 +125,9 @@ let package = Package(
         // The data path: org.bluez as one app may see it.
         .target(
             name: "BlueZView",
-            dependencies: ["AccessoryModel", "BlueZInterfaces", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", log],
+            dependencies: [
+                "AccessoryModel", "BlueZInterfaces", "CSystem", "CallerIdentity", "CallsOut", "DBusKit", "InternetAddresses", log,
+            ],
             swiftSettings: settings),
         .target(
             name: "AccessoryService",
@@ -125,13 +137,27 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // Apps elsewhere: encryption, ESPHome's native API, and the server that offers it.
+        .target(name: "NoiseProtocol", dependencies: ["CSodium"], swiftSettings: settings),
+        .target(name: "ESPHomeAPI", swiftSettings: settings),
+        .target(
+            name: "AccessoryDoor",
+            dependencies: [
+                "AccessoryModel", "BlueZInterfaces", "BlueZObjects", "CSystem", "DBusKit", "ESPHomeAPI", "InternetAddresses",
+                "KeyFiles",
+                "NoiseProtocol", "SystemFiles",
+                log,
+            ], swiftSettings: settings),
+
         // The other half of the air. Never BlueZRadio here: a shared bug would hide.
         .target(
             name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", "JSONText", "SystemFiles", log],
             swiftSettings: settings),
 
         // The modules for apps: Apple's names over the D-Bus interface.
-        .target(name: "CoreBluetooth", dependencies: ["AccessoryModel", "BlueZInterfaces", "DBusKit"], swiftSettings: settings),
+        .target(
+            name: "CoreBluetooth", dependencies: ["AccessoryModel", "BlueZInterfaces", "BlueZObjects", "DBusKit"],
+            swiftSettings: settings),
         .target(
             name: "AccessorySetupKit", dependencies: ["AccessoryBus", "AccessoryModel", "CoreBluetooth", "DBusKit"],
             swiftSettings: settings),
@@ -145,12 +171,18 @@ let package = Package(
         .target(name: "UniformTypeIdentifiers", dependencies: ["DeviceDiscoveryExtension"], swiftSettings: settings),
 
         // Programs.
-        .target(name: "ProgramSupport", dependencies: ["AccessoryModel", "CSystem", "DBusKit", log], swiftSettings: settings),
+        .target(
+            name: "ProgramSupport", dependencies: ["AccessoryModel", "CGLib", "CSystem", "DBusKit", log], swiftSettings: settings),
+        .executableTarget(
+            name: "accessory-door",
+            dependencies: [
+                "AccessoryDoor", "AccessoryModel", "DBusKit", "KeyFiles", "NoiseProtocol", "ProgramSupport", "SystemFiles", log,
+            ], swiftSettings: settings),
         .executableTarget(
             name: "accessorysetupd",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
-                "BlueZRadio", "BlueZView", "CGLib", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport",
+                "BlueZRadio", "BlueZView", "CallerIdentity", "DBusKit", "GrantStore", "KeyFiles", "ProgramSupport",
                 "SystemFiles", "WiFiRadio", log,
             ], exclude: ["start-order.txt"], swiftSettings: settings),
         // Images for the terminal picker.

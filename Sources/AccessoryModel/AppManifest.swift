@@ -109,6 +109,19 @@ public struct AppManifest: Hashable, Sendable {
     }
 }
 
+/// `Remote=` and `RemoteAddresses=`: an app on another machine, which the door lets in by its key.
+public struct RemoteApp: Hashable, Sendable {
+    /// The file of the pre-shared key, an absolute path. The daemon does not read it.
+    public var keyFile: String
+    /// Addresses and ranges that the app may connect from; empty for anywhere.
+    public var addresses: [String]
+
+    public init(keyFile: String, addresses: [String] = []) {
+        self.keyFile = keyFile
+        self.addresses = addresses
+    }
+}
+
 /// A socket that belongs to one app: every program that connects to it is that app, so the socket has permissions.
 public struct AppSocket: Hashable, Sendable {
     /// `SocketUser=`: a user who may connect; root without it.
@@ -117,6 +130,8 @@ public struct AppSocket: Hashable, Sendable {
     public var group: UInt32?
     /// `SocketMode=`: permission bits for that user, that group and others; connecting takes the write bit.
     public var mode: UInt16 = 0o660
+    /// `Remote=`: how the app connects from another machine, by the door; nil for an app on this one.
+    public var remote: RemoteApp?
 
     /// For root alone.
     public init() {}

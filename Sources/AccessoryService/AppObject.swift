@@ -55,6 +55,8 @@ final class AppObject: ServiceObject {
             "Users": manifest.identities.users.sorted(),
             "Flatpak": manifest.identities.flatpaks.sorted(), "Snap": manifest.identities.snaps.sorted(),
             "SecurityLabel": manifest.identities.securityLabels.sorted(), "Socket": manifest.socket == nil ? [] : ["yes"],
+            "Remote": manifest.socket?.remote.map { [$0.keyFile] } ?? [],
+            "RemoteAddresses": manifest.socket?.remote?.addresses ?? [],
             "Supports": manifest.supports.map(\.rawValue).sorted(),
             "BluetoothServices": manifest.services.sorted().map(\.description), "BluetoothNames": manifest.names.sorted(),
             "Networks": (manifest.networks ?? []).map(\.description).sorted(),

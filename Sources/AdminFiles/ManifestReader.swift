@@ -3,6 +3,7 @@
 
 public import AccessoryModel
 internal import Glibc
+internal import InternetAddresses
 public import KeyFiles
 internal import SystemFiles
 
@@ -13,7 +14,7 @@ public enum ManifestReader {
     private static let schema: [String: Set<String>] = [
         application: [
             "Id", "Name", "SecurityLabel", "Flatpak", "Snap", "Unit", "Executable", "User", "Socket", "SocketUser", "SocketGroup",
-            "SocketMode",
+            "SocketMode", "Remote", "RemoteAddresses",
         ],
         setup: [
             "Supports", "BluetoothServices", "BluetoothNames", "BluetoothCompanyIdentifiers", "Networks", "Extension", "Wake",
@@ -65,11 +66,14 @@ public enum ManifestReader {
             report(application, "Executable", "\(executable): not an absolute path")
         }
         let restricted = [identities.executables, identities.flatpaks, identities.snaps, identities.securityLabels]
-        manifest.socket = try socket(file) { report(application, $0, $1) }
-        if restricted.allSatisfy(\.isEmpty), identities.units.isEmpty, !file.has(application, "Socket") {
+        manifest.socket = try socket(file, try remote(file) { report(application, $0, $1) }) { report(application, $0, $1) }
+        if restricted.allSatisfy(\.isEmpty), identities.units.isEmpty, !file.has(application, "Socket"),
+            !file.has(application, "Remote")
+        {
             report(
                 application, "Unit",
-                "is missing, and so are Socket, SecurityLabel, Flatpak, Snap and Executable: no process could match this app")
+                "is missing, and so are Socket, Remote, SecurityLabel, Flatpak, Snap and Executable: no process could match this app"
+            )
         }
         if !identities.users.isEmpty, restricted.allSatisfy(\.isEmpty) {
             report(application, "User", "needs Executable, Flatpak, Snap or SecurityLabel")
@@ -146,14 +150,40 @@ extension ManifestReader {
         return (AppManifest.Network.shortestPrefix...SSID.length.upperBound).contains(prefix.count) ? .prefix(prefix) : nil
     }
 
-    /// The socket that a manifest declares.
-    private static func socket(_ file: KeyFile, report: (String, String) -> Void) throws(KeyFileProblem) -> AppSocket? {
-        let declared = try file.string(application, "Socket") ?? "no"
+    /// The user of the door, which serves apps elsewhere by their sockets.
+    private static let doorUser = "accessory-door"
+
+    /// The app on another machine that a manifest declares.
+    private static func remote(_ file: KeyFile, report: (String, String) -> Void) throws(KeyFileProblem) -> RemoteApp? {
+        let texts = try file.list(application, "RemoteAddresses")
+        guard let keyFile = try file.string(application, "Remote") else {
+            if file.has(application, "RemoteAddresses") { report("RemoteAddresses", "needs Remote") }
+            return nil
+        }
+        if !keyFile.hasPrefix("/") { report("Remote", "\(keyFile): not an absolute path of a file with the app's key") }
+        if file.has(application, "RemoteAddresses"), texts.isEmpty { report("RemoteAddresses", "is empty") }
+        var remote = RemoteApp(keyFile: keyFile)
+        for text in texts {
+            if let range = AddressRange(text) {
+                remote.addresses.append(range.description)
+            } else {
+                report("RemoteAddresses", "\(text): neither an address nor a range such as 192.0.2.0/24")
+            }
+        }
+        return remote
+    }
+
+    /// The socket that a manifest declares; an app elsewhere has one for the door unless the manifest says otherwise.
+    private static func socket(
+        _ file: KeyFile, _ remote: RemoteApp?, report: (String, String) -> Void
+    ) throws(KeyFileProblem) -> AppSocket? {
+        let declared = try file.string(application, "Socket") ?? (remote == nil ? "no" : "yes")
         guard ["yes", "no"].contains(declared) else {
             report("Socket", "\(declared): neither yes nor no")
             return nil
         }
         var socket = AppSocket()
+        socket.remote = remote
         if let user = try file.string(application, "SocketUser") {
             if let number = UInt32(user) ?? getpwnam(user).map({ $0.pointee.pw_uid }) {
                 socket.user = number
@@ -161,6 +191,14 @@ extension ManifestReader {
                 report("SocketUser", "\(user): no such user")
             }
         }
+        if remote != nil, !file.has(application, "SocketUser") {
+            if let door = getpwnam(doorUser) {
+                socket.user = door.pointee.pw_uid
+            } else {
+                report("Remote", "there is no user \(doorUser): install the package of that name, or set SocketUser")
+            }
+        }
+        if remote != nil, declared == "no" { report("Socket", "no: an app with Remote has a socket for the door") }
         if let group = try file.string(application, "SocketGroup") {
             socket.group = UInt32(group) ?? getgrnam(group).map { $0.pointee.gr_gid }
             if socket.group == nil { report("SocketGroup", "\(group): no such group") }

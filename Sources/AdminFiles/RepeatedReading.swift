@@ -27,7 +27,7 @@ final class RepeatedReading {
         self.loop = loop
         self.log = log
         self.body = body
-        watch = DirectoryWatch(directories, loop: loop)
+        watch = DirectoryWatch(directories, suffix: ".conf", loop: loop)
         watch.onChange = { [weak self] in self?.read() }
     }
 

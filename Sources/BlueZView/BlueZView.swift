@@ -46,11 +46,14 @@ public struct ViewIdentity: Hashable, Sendable {
     public let app: AppID
     /// Only its executable makes it the app, so it must go on executing that.
     public let goesByExecutable: Bool
+    /// How it connects from elsewhere, by its own socket; nil for any other app.
+    public let remote: RemoteApp?
 
     /// - Parameter goesByExecutable: whether only its executable makes it the app.
-    public init(app: AppID, goesByExecutable: Bool) {
+    public init(app: AppID, goesByExecutable: Bool, remote: RemoteApp? = nil) {
         self.app = app
         self.goesByExecutable = goesByExecutable
+        self.remote = remote
     }
 }
 
@@ -58,8 +61,8 @@ public struct ViewIdentity: Hashable, Sendable {
 public protocol ViewService: AnyObject {
     /// The well-known name.
     var name: String { get }
-    /// The XML that describes the object with a client's list of peripherals.
-    var peripheralsXML: String { get }
+    /// The XML that describes `org.accessorysetup1.View`.
+    var viewXML: String { get }
     /// A client has come that may call.
     func adopt(_ peer: Connection, _ caller: PinnedCaller)
     /// Answers an adopted client's call.

@@ -30,7 +30,7 @@ extension LeftState {
     /// The bytes of a message that is never sent: libdbus reads and writes them.
     var bytes: [UInt8]? {
         let arguments: [DBusValue] = [.uint32(Self.version), .vardict(self)]
-        return (try? Message.signal(path: "/", interface: PeripheralList.interface, member: "Left", arguments))?.wireFormat
+        return (try? Message.signal(path: "/", interface: ViewObject.interface, member: "Left", arguments))?.wireFormat
     }
 
     /// - Returns: nil for another version.

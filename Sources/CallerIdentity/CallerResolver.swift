@@ -23,6 +23,8 @@ public struct IdentityFailure: Error, Hashable, Sendable, CustomStringConvertibl
 public final class PinnedCaller {
     /// The caller at the time of the lookup.
     public let caller: Caller
+    /// The peer elsewhere for which it acts, by its own word: the door knows the peer's key.
+    public private(set) var peer: String?
     /// The start time of its process, in ticks since boot; nil if unreadable.
     public let began: UInt64?
     private let image: ProcessFacts.Image?
@@ -34,6 +36,12 @@ public final class PinnedCaller {
         self.began = began
         self.image = image
     }
+
+    /// From now on the caller acts for this peer, by its own word.
+    public func act(for peer: String) { self.peer = peer }
+
+    /// The program, with its peer, for the audit trail.
+    public var program: String { peer.map { "\(caller.program), for \($0)" } ?? caller.program }
 
     /// Whether the process still runs the program of the lookup: checked before data is sent to a client that matched
     /// by its executable. False for a process that has ended.

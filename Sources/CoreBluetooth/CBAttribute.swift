@@ -4,6 +4,7 @@
 
 internal import AccessoryModel
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 public import Foundation
 

@@ -36,6 +36,8 @@ final class SimulatedGATT {
             for (index, characteristic) in service.characteristics.enumerated() {
                 handle += 2
                 guard let path = path.appending("char" + Self.hex(handle)) else { continue }
+                // The path has the declaration's handle; the value's follows, and the descriptors'.
+                handle += 1
                 // Values outlive connections; they belong to the accessory.
                 let key = "\(place)/\(index)"
                 let object = CharacteristicObject(path, characteristic, key: key, device)

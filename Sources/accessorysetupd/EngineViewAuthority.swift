@@ -32,7 +32,10 @@ final class EngineViewAuthority: ViewAuthority {
         // Most clients of a bus are no apps.
         guard let match = try? AppMatching.match(caller.caller, in: manifests) else { return nil }
         if match.basis == .executable { try caller.check() }
-        return ViewIdentity(app: match.app.id, goesByExecutable: match.basis == .executable)
+        return ViewIdentity(
+            app: match.app.id, goesByExecutable: match.basis == .executable,
+            remote: match.basis == .socket ? match.app.socket?.remote : nil
+        )
     }
 
     func devices(of app: AppID) -> [GrantedDevice] {
@@ -73,17 +76,17 @@ final class EngineViewAuthority: ViewAuthority {
     var adapter: ObjectPath? { radio.adapter }
 
     func used(_ accessory: AccessoryID, by app: AppID, _ caller: PinnedCaller, as use: String) {
-        engine.recordUse(of: accessory, by: app, requester: .app(caller.caller.program), as: use)
+        engine.recordUse(of: accessory, by: app, requester: .app(caller.program), as: use)
     }
 
     func linkEndedAtOnce(_ accessory: AccessoryID) -> String? { engine.linkEndedAtOnce(accessory) }
 
     func refused(_ accessory: AccessoryID, to app: AppID, _ caller: PinnedCaller, why: String) {
-        engine.recordRefusedUse(of: accessory, by: app, requester: .app(caller.caller.program), why: why)
+        engine.recordRefusedUse(of: accessory, by: app, requester: .app(caller.program), why: why)
     }
 
     func refused(_ caller: PinnedCaller?, why: String) {
-        engine.record(.refused, by: .app(caller?.caller.program ?? "unknown"), why: why)
+        engine.record(.refused, by: .app(caller?.program ?? "unknown"), why: why)
     }
 }
 
@@ -91,5 +94,5 @@ extension AccessoryService: ViewService {
     /// The daemon's name on the bus.
     public var name: String { AccessoryBus.name }
     /// The interface `org.accessorysetup1.View`.
-    public var peripheralsXML: String { AccessoryBus.viewXML }
+    public var viewXML: String { AccessoryBus.viewXML }
 }

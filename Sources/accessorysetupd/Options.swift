@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's command line, parsed by GLib: the tools' swift-argument-parser is larger than the whole daemon
-// (Docs/Decisions/0017-without-foundation.md).
+// The daemon's command line.
 
 internal import AccessoryModel
 internal import AccessoryService
 internal import AdminFiles
-internal import CGLib
 internal import DBusKit
 internal import Glibc
 internal import Logging
+internal import ProgramSupport
 internal import SystemFiles
 
 /// The options of the command line.
@@ -73,10 +72,7 @@ struct Options {
 
     // MARK: Parsing
 
-    /// A mistake in the command line.
-    struct Problem: Error, CustomStringConvertible {
-        let description: String
-    }
+    typealias Problem = ProgramOptions.Problem
 
     private static let summary = "Lets apps set up exactly the Bluetooth and Wi-Fi accessories that they declare."
     private static let exitStatus = """
@@ -86,9 +82,8 @@ struct Options {
 
     private struct Option: Sendable {
         let name: StaticString
-        var letter: Character = "\0"
-        /// The placeholder of the value in the help; nil for an option without one.
-        let value: StaticString?
+        /// The placeholder of the value in the help.
+        let value: StaticString
         let help: StaticString
         let set: @Sendable (inout Options, String) throws(Problem) -> Void
     }
@@ -165,92 +160,15 @@ struct Options {
             }
             options.logLevel = level
         },
-        Option(name: "version", value: nil, help: "Show the version") { _, _ in },
-        Option(name: "help", letter: "h", value: nil, help: "Show this help") { _, _ in },
     ]
-
-    /// The state of GLib's callback.
-    private final class Reading {
-        var options = Options()
-        var names: [String] = []
-        var problem: Problem?
-    }
 
     /// - Throws: the first mistake.
     static func parse(_ arguments: [String]) throws(Problem) -> Invocation {
-        let reading = Reading()
-        let callback:
-            @convention(c) (
-                UnsafePointer<gchar>?, UnsafePointer<gchar>?, gpointer?, UnsafeMutablePointer<UnsafeMutablePointer<GError>?>?
-            ) -> gboolean = { name, value, reading, failure in
-                guard let name, let reading else { return 0 }
-                let current = Unmanaged<Reading>.fromOpaque(reading).takeUnretainedValue()
-                let given = String(cString: name)
-                guard let option = Options.all.first(where: { "--\($0.name)" == given || "-\($0.letter)" == given }) else {
-                    return 0
-                }
-                do throws(Problem) {
-                    try option.set(&current.options, value.map { String(cString: $0) } ?? "")
-                    current.names.append("\(option.name)")
-                    return 1
-                } catch {
-                    current.problem = error
-                    g_set_error_literal(failure, g_option_error_quark(), gint(G_OPTION_ERROR_BAD_VALUE.rawValue), "bad value")
-                    return 0
-                }
-            }
-        var entries = Self.all.map { option in
-            var entry = GOptionEntry()
-            entry.long_name = Self.text(option.name)
-            entry.short_name = gchar(option.letter.asciiValue ?? 0)
-            entry.flags = option.value == nil ? gint(G_OPTION_FLAG_NO_ARG.rawValue) : 0
-            entry.arg = G_OPTION_ARG_CALLBACK
-            entry.arg_data = unsafeBitCast(callback, to: gpointer.self)
-            entry.description = Self.text(option.help)
-            entry.arg_description = option.value.map(Self.text)
-            return entry
-        }
-        entries.append(GOptionEntry())
-        let group = g_option_group_new("daemon", "", "", Unmanaged.passUnretained(reading).toOpaque(), nil)
-        g_option_group_add_entries(group, &entries)
-        let context = g_option_context_new(nil)
-        defer { g_option_context_free(context) }
-        // GLib's own help goes through the locale's encoding.
-        g_option_context_set_help_enabled(context, 0)
-        g_option_context_set_summary(context, Self.summary)
-        g_option_context_set_description(context, Self.exitStatus)
-        g_option_context_set_main_group(context, group)
-        var vector: UnsafeMutablePointer<UnsafeMutablePointer<gchar>?>? = Self.vector(arguments)
-        defer { g_strfreev(vector) }
-        var failure: UnsafeMutablePointer<GError>?
-        defer { g_clear_error(&failure) }
-        guard g_option_context_parse_strv(context, &vector, &failure) != 0 else {
-            throw reading.problem ?? Problem(description: failure.map { String(cString: $0.pointee.message) } ?? "wrong arguments")
-        }
-        if let vector, vector[0] != nil, let rest = vector[1] {
-            throw Problem(description: "unexpected argument \(String(cString: rest))")
-        }
-        return try withExtendedLifetime(reading) { () throws(Problem) -> Invocation in
-            switch reading.names.last(where: { ["version", "help"].contains($0) }) {
-            case "version": return .print(Version.current)
-            case "help":
-                guard let help = g_option_context_get_help(context, 1, nil) else { return .print("") }
-                defer { g_free(help) }
-                return .print(String(cString: help))
-            default: return .run(reading.options)
-            }
-        }
-    }
-
-    private static func text(_ literal: StaticString) -> UnsafePointer<gchar> {
-        UnsafeRawPointer(literal.utf8Start).assumingMemoryBound(to: gchar.self)
-    }
-
-    /// A copy that GLib changes and the caller frees.
-    private static func vector(_ arguments: [String]) -> UnsafeMutablePointer<UnsafeMutablePointer<gchar>?>? {
-        let size = gsize((arguments.count + 1) * MemoryLayout<UnsafeMutablePointer<gchar>?>.stride)
-        let vector = g_malloc0(size)?.assumingMemoryBound(to: UnsafeMutablePointer<gchar>?.self)
-        for (index, argument) in arguments.enumerated() { vector?[index] = g_strdup(argument) }
-        return vector
+        var options = Options()
+        let outcome = try ProgramOptions.parse(
+            arguments, Self.all.map { ProgramOption($0.name, value: $0.value, help: $0.help) },
+            summary: Self.summary, closing: Self.exitStatus
+        ) { index, value throws(Problem) in try Self.all[index].set(&options, value) }
+        return if let text = outcome { .print(text) } else { .run(options) }
     }
 }

@@ -14,7 +14,7 @@ RESULTS = HERE / "results.json"
 ROWS = ("list", "connect", "services", "read", "write", "notify", "disconnect", "grant off", "grant on", "daemon restart",
         "bluetoothd restart")
 
-Client = namedtuple("Client", "name program arguments packages", defaults=((), None))
+Client = namedtuple("Client", "name program arguments packages isElsewhere", defaults=((), None, False))
 
 CLIENTS = (
     Client("bleak 0.20.2", "bleak_client.py", (), "bleak-0.20.2"),
@@ -35,6 +35,8 @@ CLIENTS = (
     Client("bt-device 2.0", "command_lines.py", ("bt-device",)),
     Client("busctl 252", "command_lines.py", ("busctl",)),
     Client("gdbus 2.74", "command_lines.py", ("gdbus",)),
+    # Over the door.
+    Client("bleak-esphome 4.1.0", "esphome_client.py", (), "bleak-esphome", True),
 )
 
 

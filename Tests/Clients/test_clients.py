@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "API"))
 
 import clients
 from harness import service_manager
+from harness.door import Door, Key
 from harness.names import GRANT, PINK, PROPERTIES, SOMEBODY
 from harness.programs import Program
 from harness.radio import accessory, scenario
@@ -45,7 +46,11 @@ class ClientTest(service_manager.Kept, ViewTest):
 
     def setUp(self):
         super().setUp()
-        self.world.declare("dice", Executable=None, Socket="yes", SocketUser=SOMEBODY)
+        keys = {"Socket": "yes"}
+        if self.client.isElsewhere:
+            key = Key(self.world.directory)
+            keys = {"Remote": key.file}
+        self.world.declare("dice", Executable=None, SocketUser=SOMEBODY, **keys)
         socket = self.world.app_sockets / DICE / "bus"
         wait(socket.exists, 10, "the socket", also_every=0.02)
         # The app's user may not be allowed to look into this directory.
@@ -55,10 +60,16 @@ class ClientTest(service_manager.Kept, ViewTest):
             shutil.copytree(clients.PACKAGES / self.client.packages, packages)
         if not self.client.program.endswith(".py"):
             shutil.copy(clients.BUILT / self.client.program, programs)
+        doors = {}
+        if self.client.isElsewhere:
+            self.door = door = Door(self.world)
+            self.addCleanup(lambda: door.stop(signal.SIGKILL))
+            door.wait_key()
+            doors = {"DOORS": f"{door.address}={key.text}"}
         self.program = Program(
             "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups",
             *clients.command(self.client, programs, programs), stdin=subprocess.PIPE,
-            environment=clients.environment(socket, packages)
+            environment=clients.environment(socket, packages) | doors
             # Qt runs `--version` of the program that is org.bluez, and the simulator's is another.
             | {"BLUETOOTH_FORCE_DBUS_LE_VERSION": "5.66"})
         self.addCleanup(lambda: self.program.stop(signal.SIGKILL))

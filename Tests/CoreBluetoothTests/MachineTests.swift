@@ -2,6 +2,7 @@
 // The values behind a link: its machine, its request queue and its notification states.
 
 import BlueZInterfaces
+internal import BlueZObjects
 import DBusKit
 import Testing
 

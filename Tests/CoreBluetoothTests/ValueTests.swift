@@ -4,6 +4,7 @@
 
 import AccessoryModel
 import BlueZInterfaces
+internal import BlueZObjects
 import DBusKit
 import Dispatch
 import Foundation

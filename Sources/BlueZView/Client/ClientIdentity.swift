@@ -34,6 +34,10 @@ final class ClientIdentity {
 
     /// The app that it speaks for; nil for one that is none.
     var app: AppID? { identity?.app }
+    /// How the app connects from elsewhere; nil for any other app.
+    var remote: RemoteApp? { identity?.remote }
+    /// The peer for which the client acts.
+    var peer: String? { pinned.peer }
     var uid: UInt32 { pinned.caller.uid }
     var pid: Int32 { pinned.caller.pid }
 
@@ -45,6 +49,15 @@ final class ClientIdentity {
             if refusal == nil { return .accessDenied("process \(pid) has ended") }
         }
         return refusal.map { .accessDenied("\($0)") }
+    }
+
+    /// The client acts for a peer from now on.
+    ///
+    /// - Returns: false for one that acts for a peer already.
+    func act(for peer: String) -> Bool {
+        guard pinned.peer == nil else { return false }
+        pinned.act(for: peer)
+        return true
     }
 
     /// Whether its messages count, also those of a process that has ended since.

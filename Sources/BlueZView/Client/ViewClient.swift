@@ -28,7 +28,7 @@ final class ViewClient {
     private let identity: ClientIdentity
     private let bus: BusDriver
     let bluez: BlueZProxy
-    private let peripherals: PeripheralList
+    private let peripherals: ViewObject
     private weak var observer: (any ViewClientObserver)?
     private var helloDeadline: LoopSource?
     private var hasSaidHello = false
@@ -48,7 +48,7 @@ final class ViewClient {
         let bluez = BlueZProxy(environment, connection, identity, clearance, share, observer: observer)
         self.bluez = bluez
         bus = BusDriver(environment, connection, identity) { [weak bluez] in bluez?.engage(completion: $0) }
-        peripherals = PeripheralList(connection, identity, environment.service)
+        peripherals = ViewObject(connection, identity, environment.service)
         helloDeadline = peer.loop.after(.seconds(environment.limits.timeToHello)) { [weak connection] in
             connection?.cutOff("it did not call Hello in time")
         }
@@ -158,7 +158,7 @@ final class ViewClient {
         switch bus.receiver(of: call) {
         case .bus: bus.serve(call)
         case .bluez: bluez.serve(call)
-        case .service where call.hasPath(PeripheralList.path): servePeripherals(call)
+        case .service where call.hasPath(ViewObject.path): servePeripherals(call)
         case .service: environment.service.receive(call, from: peer)
         case .unknown(let name): bus.refuseUnknownName(call, to: name)
         }

@@ -3,6 +3,7 @@
 // and BlueZ require. Each request is answered once, also when the link breaks. (BlueZ, org.bluez.GattCharacteristic(5))
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 internal import Foundation
 

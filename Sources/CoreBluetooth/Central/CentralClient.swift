@@ -3,6 +3,7 @@
 // with the view, the scanner, and one link for each accessory.
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 internal import Foundation
 
@@ -51,6 +52,12 @@ final class CentralClient {
         switch event {
         case .state(let state): stateChanged(state)
         case .grantsChanged: grantsChanged()
+        case .changed(let change): handle(change)
+        }
+    }
+
+    private func handle(_ change: ObjectChange) {
+        switch change {
         case .loaded:
             grantsChanged()
             for link in links.values { link.handle(.deviceChanged(["Connected", "ServicesResolved"])) }

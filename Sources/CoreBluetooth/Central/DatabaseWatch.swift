@@ -3,6 +3,7 @@
 // (BlueZ, org.bluez.Device(5), ServicesResolved)
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 
 /// One link's view of its accessory's attributes.

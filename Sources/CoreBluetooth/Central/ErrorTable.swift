@@ -8,48 +8,13 @@ internal import DBusKit
 enum ErrorTable {
     /// Reads the error of a request about an attribute.
     static func attributeError(_ error: BusError) -> any Error & Sendable {
-        attributeCode(error).map { CBATTError(raw: $0, text(error)) } ?? linkError(error)
+        error.attributeCode.map { CBATTError(raw: $0, text(error)) } ?? linkError(error)
     }
 
     /// Reads the error of a request about a link.
     static func linkError(_ error: BusError) -> any Error & Sendable { CBError(code(error), text(error)) }
 
     private static func text(_ error: BusError) -> String { error.message.isEmpty ? error.name : error.message }
-
-    /// Codes of the attribute protocol that BlueZ has a text for, in lower case.
-    private static let attributeTexts: [String: Int] = [
-        "org.bluez.error.notpermitted: read not permitted": 0x02,
-        "org.bluez.error.notpermitted: write not permitted": 0x03,
-        "org.bluez.error.notpermitted: not paired": 0x05,
-        "org.bluez.error.invalidarguments: invalid offset": 0x07,
-        "org.bluez.error.invalidarguments: invalid length": 0x0D,
-    ]
-
-    /// Codes of the attribute protocol that BlueZ has an error for, whatever the text.
-    private static let attributeErrors: [BlueZError: Int] = [
-        .notSupported: 0x06, .notAuthorized: 0x08, .invalidOffset: 0x07, .invalidValueLength: 0x0D, .improperlyConfigured: 0xFD,
-    ]
-
-    /// The same for a grant that does not open everything, where the view says more. Subscribing is a write of the
-    /// characteristic's descriptor.
-    private static let narrowings: [(text: String, code: Int)] = [
-        ("Read not permitted: ", 0x02), ("Write not permitted: ", 0x03), ("Notify not permitted: ", 0x03),
-    ]
-
-    private static func attributeCode(_ error: BusError) -> Int? {
-        if error.bluez == .notPermitted, let narrowing = narrowings.first(where: { error.message.hasPrefix($0.text) }) {
-            return narrowing.code
-        }
-        if let code = attributeTexts["\(error.name): \(error.message)".lowercased()] ?? error.bluez.flatMap({ attributeErrors[$0] })
-        {
-            return code
-        }
-        // "Operation failed with ATT error: 0x80"
-        guard error.bluez == .failed, let digits = error.message.split(separator: " ").last,
-            error.message.contains("ATT error: 0x")
-        else { return nil }
-        return Int(digits.dropFirst(2), radix: 16)
-    }
 
     private static let bluezCodes: [BlueZError: CBError.Code] = [
         .alreadyConnected: .connectionFailed,

@@ -3,6 +3,7 @@
 // link, and a lost link is made again where the app asked for that. (BlueZ, org.bluez.Device(5), Connect)
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 
 /// The link as a value: events in, effects out, in this order.

@@ -2,6 +2,7 @@
 // Performs the effects of one accessory's `LinkMachine`: calls, the retry timer, the app's requests, and callbacks.
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 internal import Foundation
 

@@ -3,6 +3,7 @@
 // Advertisements are published as the app's scan asks. (BlueZ, org.bluez.Adapter(5))
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 internal import Foundation
 

@@ -3,6 +3,7 @@
 // powered on. (Docs/View.md)
 
 internal import BlueZInterfaces
+internal import BlueZObjects
 internal import DBusKit
 internal import Foundation
 
@@ -41,18 +42,7 @@ final class ViewSession {
     enum Event {
         case state(CBManagerState)
         case grantsChanged
-        /// All objects were read anew: anything in the tree may have changed.
-        case loaded
-        /// Properties of a device, or the device itself; the tree has their values.
-        case device(ObjectPath, changed: Set<String>)
-        /// BlueZ' reason for a link's end, before that is signalled. Since BlueZ 5.83.
-        case endAnnounced(ObjectPath, reason: String)
-        /// A service, characteristic or descriptor was added or removed.
-        case attribute(ObjectPath, isGone: Bool)
-        /// A characteristic has this value now.
-        case value(ObjectPath, [UInt8])
-        /// BlueZ has read the descriptor for writing to a characteristic to its end.
-        case released(ObjectPath)
+        case changed(ObjectChange)
     }
 
     private struct Live {
@@ -208,7 +198,7 @@ final class ViewSession {
             onEvent(.state(.poweredOff))
         case .stateChanged: publishState()
         case .refused: refused()
-        case .view(let event): onEvent(event)
+        case .changed(let change): onEvent(.changed(change))
         }
     }
 

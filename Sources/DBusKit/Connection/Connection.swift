@@ -20,8 +20,8 @@ public final class Connection {
         case streamed(StreamPace)
     }
 
-    /// The name that the bus gave us, `:1.42`.
-    public let uniqueName: String
+    /// The name that the bus gave us, `:1.42`; empty until the bus has answered the greeting.
+    public private(set) var uniqueName: String
     /// Called once when the bus disconnects.
     public var onDisconnect: (() -> Void)?
     /// Takes method calls; false when no object answers, and libdbus replies `UnknownMethod`.
@@ -63,6 +63,24 @@ public final class Connection {
         peer = nil
         acceptMessagesOfABus()
         transport.begin(for: self)
+    }
+
+    /// Says hello on a connection that was begun, and waits for nothing: later calls follow the greeting.
+    ///
+    /// - Parameter greeted: gets the bus' answer, once.
+    public init(
+        greeting opening: consuming Opening, loop: MainLoop, reading: Reading = .immediate,
+        greeted: @escaping (Result<Void, BusError>) -> Void
+    ) {
+        transport = Transport(opening.take(), on: loop, reading: reading)
+        uniqueName = ""
+        peer = nil
+        acceptMessagesOfABus()
+        transport.begin(for: self)
+        call(BusCall.hello.method, at: Bus.path) { [weak self] result in
+            self?.uniqueName = (try? result.get())?.first?.stringValue ?? ""
+            greeted(result.map { _ in })
+        }
     }
 
     private func acceptMessagesOfABus() {

@@ -32,6 +32,13 @@ extension Connection {
             dbus_connection_unref(raw)
         }
 
+        /// The connection is the caller's, which says hello.
+        consuming func take() -> OpaquePointer {
+            let raw = raw
+            discard self
+            return raw
+        }
+
         /// Says hello and waits for the answer; the connection is the caller's then.
         consuming func register() throws(BusError) -> OpaquePointer {
             var failure = CDBus.DBusError()

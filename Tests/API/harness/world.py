@@ -29,6 +29,7 @@ from harness.waiting import happens_within, wait
 # Those of a manifest's first group.
 APPLICATION_KEYS = (
     "Id", "Name", "Executable", "User", "Unit", "Flatpak", "Snap", "SecurityLabel", "Socket", "SocketUser", "SocketGroup", "SocketMode",
+    "Remote", "RemoteAddresses",
 )
 # Between two seconds that are passed: how often daemon and simulator have their turn.
 EXCHANGES = 3

@@ -13,7 +13,7 @@ class Client:
 
     async def list(self):
         heard = asyncio.Event()
-        async with BleakScanner(lambda _device, _advert: heard.set()) as scanner:
+        async with BleakScanner(detection_callback=lambda _device, _advert: heard.set()) as scanner:
             await heard.wait()
             return sorted(each.address for each in scanner.discovered_devices)
 
@@ -37,4 +37,5 @@ class Client:
         await self.client.disconnect()
 
 
-asyncio.run(serve(Client()))
+if __name__ == "__main__":
+    asyncio.run(serve(Client()))

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches directories of small files that an admin or a package manager writes. It reports changes once the directory
-// is quiet, and the files that are still being written.
+// Watches directories of small files that an admin, a package manager or another service writes. It reports changes
+// once the directory is quiet, and the files that are still being written.
 
 internal import CSystem
-internal import DBusKit
 internal import Glibc
 
-final class DirectoryWatch {
+/// A watch on directories, which need not exist yet.
+public final class DirectoryWatch {
     /// Called after changes.
-    var onChange: (() -> Void)?
+    public var onChange: (() -> Void)?
     private let directories: [String]
+    private let suffix: String
     private let loop: MainLoop
     private var descriptor: Int32 = -1
     private var source: LoopSource?
@@ -29,8 +30,11 @@ final class DirectoryWatch {
     )
 
     /// `renew()` starts the watch.
-    init(_ directories: [String], loop: MainLoop) {
+    ///
+    /// - Parameter suffix: a change of a file with this suffix is reported once the file is closed.
+    public init(_ directories: [String], suffix: String, loop: MainLoop) {
         self.directories = directories
+        self.suffix = suffix
         self.loop = loop
     }
 
@@ -44,7 +48,7 @@ final class DirectoryWatch {
     /// Watches each directory, or while it does not exist the nearest one above it, so that its creation is noticed.
     ///
     /// - Returns: whether all are watched; the kernel limits descriptors and watches.
-    func renew() -> Bool {
+    public func renew() -> Bool {
         guard descriptor >= 0 || begin() else { return false }
         var isWatched = true
         for directory in directories {
@@ -62,13 +66,13 @@ final class DirectoryWatch {
     }
 
     /// Files that are open for writing.
-    var filesBeingWritten: Set<String> {
+    public var filesBeingWritten: Set<String> {
         open = open.filter { loop.now - $0.value < Self.maxWaitMicroseconds }
         return Set(open.keys)
     }
 
     /// Reports pending changes now.
-    func flush() {
+    public func flush() {
         readEvents()
         guard pause != nil else { return }
         report()
@@ -115,7 +119,7 @@ final class DirectoryWatch {
             return true
         }
         // Other files, and those of a parent directory, do not delay reading.
-        guard directories.contains(directory), event.name.hasSuffix(".conf") else { return false }
+        guard directories.contains(directory), event.name.hasSuffix(suffix) else { return false }
         open[path] = open[path] ?? loop.now
         limitWait()
         return false

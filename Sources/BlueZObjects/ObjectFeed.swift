@@ -3,21 +3,39 @@
 // org.bluez.Device(5), org.bluez.GattCharacteristic(5))
 
 internal import BlueZInterfaces
-internal import DBusKit
+public import DBusKit
 
-/// The object tree of one connection to the view.
-final class ObjectFeed {
-    enum Event {
+/// A change of the objects; the tree has it already.
+public enum ObjectChange: Sendable {
+    /// All objects were read anew: anything may have changed.
+    case loaded
+    /// Properties of a device, or the device itself.
+    case device(ObjectPath, changed: Set<String>)
+    /// BlueZ' reason for a link's end, before that is signalled. Since BlueZ 5.83.
+    case endAnnounced(ObjectPath, reason: String)
+    /// A service, characteristic or descriptor was added or removed.
+    case attribute(ObjectPath, isGone: Bool)
+    /// A characteristic has this value now.
+    case value(ObjectPath, [UInt8])
+    /// BlueZ has read the descriptor for writing to a characteristic to its end.
+    case released(ObjectPath)
+}
+
+/// The object tree of one connection: to the scoped view, or to a bus with org.bluez.
+public final class ObjectFeed {
+    /// Reports to the owner.
+    public enum Event {
         /// Another process owns the name: the objects of the former one are gone.
         case replaced
         /// The owner, the loading or the adapter may have changed.
         case stateChanged
         /// The view takes the process for no app.
         case refused
-        case view(ViewSession.Event)
+        case changed(ObjectChange)
     }
 
-    enum State {
+    /// How far the objects are known.
+    public enum State {
         case unknown
         /// org.bluez has no owner.
         case absent
@@ -36,19 +54,21 @@ final class ObjectFeed {
     private let onEvent: (Event) -> Void
     private var nameWatch: Subscription?
     private var subscriptions: [Subscription] = []
-    private(set) var state = State.unknown
-    private(set) var tree = BlueZTree()
+    public private(set) var state = State.unknown
+    public private(set) var tree = BlueZTree()
     /// The path of the latest signal.
     private var latestPath: ObjectPath?
 
-    init(_ connection: Connection, _ loop: MainLoop, onEvent: @escaping (Event) -> Void) {
+    /// Begins to follow; `end()` ends it.
+    public init(_ connection: Connection, _ loop: MainLoop, onEvent: @escaping (Event) -> Void) {
         self.connection = connection
         self.loop = loop
         self.onEvent = onEvent
         nameWatch = connection.watchName(BlueZ.service) { [weak self] in self?.ownerChanged($0) }
     }
 
-    func end() {
+    /// Forgets all objects, and follows no more.
+    public func end() {
         nameWatch?.cancel()
         unload()
     }
@@ -130,7 +150,7 @@ final class ObjectFeed {
         state = .loading(call, signals)
     }
 
-    private func publish(_ event: ViewSession.Event) { onEvent(.view(event)) }
+    private func publish(_ event: ObjectChange) { onEvent(.changed(event)) }
 
     // MARK: Signals
 
