@@ -7,7 +7,8 @@ internal import DBusKit
 
 /// The adverts that one client has not been sent.
 struct AdvertQueue {
-    /// A burst of ten thousand devices must not fill the memory; a client that reads gets the queue many times a second.
+    /// A burst of ten thousand devices must not fill the memory; a client that reads gets the queue many times a
+    /// second.
     static let limit = 512
 
     private struct Entry {

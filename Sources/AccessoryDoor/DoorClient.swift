@@ -88,7 +88,7 @@ final class DoorClient {
                 timer.cancel()
                 begin(key)
             }
-            if case .proxied(_, let connection) = phase { connection.handle(.request(request)) }
+            if case .proxied(_, let connection) = phase { connection.take(request) }
         case .end(let reason): end(reason)
         }
     }

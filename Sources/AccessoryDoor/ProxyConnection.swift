@@ -15,6 +15,8 @@ final class ProxyConnection {
     private static let pace = StreamPace(pause: .milliseconds(12), interval: .microseconds(2500))
     /// Longer than any client waits.
     private static let callTime = Duration.seconds(60)
+    /// For giving links back after the client's end.
+    private static let farewellTime = Duration.seconds(10)
 
     private unowned let client: DoorClient
     private let app: RemoteApp
@@ -23,6 +25,8 @@ final class ProxyConnection {
     private var session: ProxySession
     private var feed: ObjectFeed?
     private var timers: [ProxySession.Timer: LoopSource] = [:]
+    /// Requests from before the objects are known: a client may connect to an accessory with its first message.
+    private var early: [ClientRequest] = []
 
     /// - Throws: when the socket takes no connection now.
     init(
@@ -47,6 +51,7 @@ final class ProxyConnection {
             case .replaced, .stateChanged: self?.handle(.stateChanged)
             case .refused: self?.client.end("the app is not permitted any more")
             }
+            self?.takeEarly()
         }
     }
 
@@ -56,6 +61,22 @@ final class ProxyConnection {
         // Nothing follows the end.
         guard let feed else { return }
         for effect in session.handle(event, feed.tree) { perform(effect) }
+    }
+
+    /// A message of the client.
+    func take(_ request: ClientRequest) {
+        guard let feed else { return }
+        guard feed.isKnown else {
+            early.append(request)
+            return early.count > ProxySession.maxCalls ? client.end("it sends too much") : ()
+        }
+        handle(.request(request))
+    }
+
+    private func takeEarly() {
+        guard feed?.isKnown == true else { return }
+        for request in early { handle(.request(request)) }
+        early = []
     }
 
     private func perform(_ effect: ProxySession.Effect) {
@@ -93,17 +114,23 @@ final class ProxyConnection {
         self.feed = nil
         feed.end()
         connection.onDisconnect = nil
+        // The connection lives until the last answer: the view forgets the calls of a client that is gone.
         for link in session.links.values where !isHeldByOthers(link.path) {
-            let call = try? Message.call(
-                to: BlueZ.service, path: link.path, interface: Device1.interface, member: Device1.Member.disconnect, [])
-            guard let call else { continue }
-            call.expectNoReply()
-            connection.send(call)
+            connection.call(
+                BlueZ.service, link.path, Device1.interface, Device1.Member.disconnect, timeout: Self.farewellTime
+            ) { [connection] _ in withExtendedLifetime(connection) {} }
         }
-        // The connection may be in the middle of a message that led here, and its last messages leave first.
-        let connection = connection
-        loop.soon {
-            connection.flush()
+        // It may be in the middle of a message that led here.
+        loop.soon { [connection] in withExtendedLifetime(connection) {} }
+    }
+}
+
+extension ObjectFeed {
+    /// Whether the tree has all objects, or there are none.
+    fileprivate var isKnown: Bool {
+        switch state {
+        case .unknown, .loading: false
+        case .absent, .unreadable, .loaded: true
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client's use of the gateway, as a value: its messages, the objects of the scoped view and answers of org.bluez in,
-// messages and calls out. The view decides which accessories there are; nothing is permitted here.
+// One client's use of the gateway, as a value: its messages, the objects of the scoped view and answers of org.bluez
+// in, messages and calls out. The view decides which accessories there are; nothing is permitted here.
 
 internal import BlueZInterfaces
 internal import BlueZObjects

@@ -50,8 +50,11 @@ final class RemoteApps {
     // MARK: Sockets
 
     private func update() {
-        let names = ((try? SystemFile.names(in: directory)) ?? []).filter { AppID($0) != nil }.sorted()
-        watch([directory] + names.map { "\(directory)/\($0)" })
+        var names: [String] = []
+        // A new watch has missed the changes before it, which the next list shows.
+        repeat {
+            names = ((try? SystemFile.names(in: directory)) ?? []).filter { AppID($0) != nil }.sorted()
+        } while watch([directory] + names.map { "\(directory)/\($0)" })
         let present = Set(names.filter { access("\(directory)/\($0)/bus", W_OK) == 0 })
         for id in apps.keys.sorted() where !present.contains(id) {
             apps.removeValue(forKey: id)?.end()
@@ -65,21 +68,23 @@ final class RemoteApps {
         readKeys()
     }
 
-    private func watch(_ folders: [String]) {
-        guard folders != watchedFolders || sockets == nil else { return }
+    /// - Returns: whether other folders were watched before.
+    private func watch(_ folders: [String]) -> Bool {
+        guard folders != watchedFolders else { return false }
         watchedFolders = folders
         // The sockets are renamed into place, so that no file is waited for.
         let watch = DirectoryWatch(folders, suffix: "/", loop: loop)
         watch.onChange = { [weak self] in self?.update() }
         sockets = watch
-        guard watch.renew() else {
-            return log.error("cannot watch the directory of sockets", metadata: ["directory": "\(directory)"])
-        }
+        if !watch.renew() { log.error("cannot watch the directory of sockets", metadata: ["directory": "\(directory)"]) }
+        return true
     }
 
     // MARK: Keys
 
     private func readKeys() {
+        // Before the files are read, so that no change is missed.
+        watchKeys(Set(apps.values.compactMap { $0.terms?.keyFile }.compactMap(Self.folder)).sorted())
         var owners: [PreSharedKey: String] = [:]
         for app in apps.values.sorted(by: { $0.id < $1.id }) {
             var key: PreSharedKey?
@@ -101,7 +106,6 @@ final class RemoteApps {
             app.key = key
             app.cutOff()
         }
-        watchKeys(Set(apps.values.compactMap { $0.terms?.keyFile }.compactMap(Self.folder)).sorted())
     }
 
     private static func folder(_ file: String) -> String? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bluetoothd's errors of requests about attributes as codes of the attribute protocol. (BlueZ, create_gatt_dbus_error in
-// src/gatt-client.c; Core Specification 5.4, Vol 3, Part F, 3.4.1.1)
+// bluetoothd's errors of requests about attributes as codes of the attribute protocol. (BlueZ, create_gatt_dbus_error
+// in src/gatt-client.c; Core Specification 5.4, Vol 3, Part F, 3.4.1.1)
 
 public import DBusKit
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of Protocol Buffers that the native API uses, without a library: fields of numbers, bytes and messages, read
-// with bounds from strangers' bytes. (protobuf.dev, “Encoding”; Docs/Decisions/0048)
+// The parts of Protocol Buffers that the native API uses, without a library: fields of numbers, bytes and messages,
+// read with bounds from strangers' bytes. (protobuf.dev, “Encoding”; Docs/Decisions/0048)
 
 /// Writes the fields of one message. Values that are zero or empty are left out, as proto3 does.
 struct ProtobufWriter {

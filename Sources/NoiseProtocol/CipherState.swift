@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key that encrypts one direction of a connection, with its count of messages. (Noise Protocol Framework, revision 34,
-// 5.1; RFC 8439)
+// A key that encrypts one direction of a connection, with its count of messages. (Noise Protocol Framework, revision
+// 34, 5.1; RFC 8439)
 
 internal import CSodium
 

@@ -24,6 +24,7 @@ class Key:
         self.write(os.urandom(32))
 
     def write(self, secret):
+        self.secret = secret
         self.text = base64.b64encode(secret).decode()
         draft = self.file.with_suffix(".new")
         draft.write_text(self.text + "\n")
