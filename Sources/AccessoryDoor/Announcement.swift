@@ -9,7 +9,7 @@ public import Logging
 public final class Announcement {
     private static let avahi = "org.freedesktop.Avahi"
     private static let group = "org.freedesktop.Avahi.EntryGroup"
-    /// AVAHI_IF_UNSPEC and AVAHI_PROTO_UNSPEC: all of them.
+    /// AVAHI_IF_UNSPEC and AVAHI_PROTO_UNSPEC: no restriction.
     private static let all = DBusValue.int32(-1)
 
     private let connection: Connection

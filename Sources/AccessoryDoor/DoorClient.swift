@@ -146,7 +146,7 @@ final class DoorClient {
 
     // MARK: End
 
-    /// Ends the connection, after what was written as far as the socket takes it.
+    /// Ends the connection, once the waiting bytes are written as far as the socket takes them.
     ///
     /// - Parameter reason: for the log; nil for a client that has closed it.
     func end(_ reason: String?) {

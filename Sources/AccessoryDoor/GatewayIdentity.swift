@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How clients recognise this gateway: ESPHome identifies a device by a MAC address. The machine's own addresses would
-// tell strangers which machine this is, and change with its adapters.
+// disclose the machine to strangers, and change with its adapters.
 
 internal import DBusKit
 internal import Glibc

@@ -96,11 +96,9 @@ final class SimulatedBlueZ {
 
     private func watch(_ client: String) {
         guard watches[client] == nil else { return }
-        watches[client] = connection.subscribe(
-            sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", argument0: client
-        ) { [weak self] message in
-            guard let new = (try? message.arguments())?.last?.stringValue, new.isEmpty else { return }
-            self?.gone(client)
+        // Also one that has gone between its call and now.
+        watches[client] = connection.watchName(client) { [weak self] owner in
+            if owner == nil { self?.gone(client) }
         }
     }
 

@@ -7,13 +7,15 @@ import re
 import select
 import socket
 
+import dbus.lowlevel
+
 from attack import Attack
 from harness.names import ACCESSORY, INVALID_ARGS, MANAGER, OBJECT_MANAGER, PINK, PROPERTIES, ROOT, SESSION, SOMEBODY_ELSE
 from harness.radio import accessory, scenario
 from harness.values import item, sv
 from harness.waiting import STANDSTILL, wait
 from tapped import Tapped
-from view import ADAPTER, ADAPTER1, BLUEZ, CHARACTERISTIC1, DEVICE1
+from view import ADAPTER, ADAPTER1, BLUEZ, CHARACTERISTIC1, DEVICE1, View
 
 DESCRIPTOR1 = "org.bluez.GattDescriptor1"
 # It occurs nowhere else.
@@ -321,3 +323,26 @@ class WithoutTheLink(Leaving):
         self.assertEqual(self.receive(write), b"")
         self.simulator.resume()
         self.assertEqual(bytes(self.read(self.witness)).hex().upper()[:len(MARK)], MARK)
+
+
+class Disconnecting(Leaving):
+    """A client closes its connection while calls are on their way, or wait for their turn: nothing is begun for it afterwards."""
+
+    def test_it_keeps_no_place(self):
+        calls = (("/", OBJECT_MANAGER, "GetManagedObjects"), (self.characteristic, CHARACTERISTIC1, "ReadValue", sv({})),
+                 (self.pink, DEVICE1, "Connect"), (self.pink, PROPERTIES, "GetAll", DEVICE1), (ADAPTER, ADAPTER1, "StartDiscovery"))
+        for _ in range(10):
+            for path, interface, member, *arguments in calls:
+                view = View(self.world)
+                message = dbus.lowlevel.MethodCallMessage(BLUEZ, path, interface, member)
+                message.append(*arguments, signature="a{sv}" if arguments and isinstance(arguments[0], dbus.Dictionary) else "s" * len(arguments))
+                view.connection.send_message(message)
+                view.close()
+                # The next client's call stands behind it.
+                view = View(self.world)
+                self.assertIn(self.pink, view.tree())
+                view.close()
+        self.assertEqual(bytes(self.read(self.witness)).hex().upper()[:len(MARK)], MARK)
+        self.witness.disconnect(self.pink)
+        wait(lambda: self.linked() == [], 20, "the link to end with its last holder", also_every=0.1)
+        wait(lambda: not self.simulator.discovering, 20, "the search to end", also_every=0.1)

@@ -10,7 +10,7 @@ internal import DBusKit
 extension BlueZProxy {
     /// An app that connects holds the link from then on, beside other apps.
     func connect(_ call: Message, _ device: ObjectPath) {
-        guard let app = identity.app else { return }
+        guard !hasEnded, let app = identity.app else { return }
         recordUse(of: device, as: "Connect")
         let client = LinkShares.Client(name: connection.name, app: app)
         guard links.handle(.connectRequested(device, client)) == .forward else { return reply(to: call, []) }

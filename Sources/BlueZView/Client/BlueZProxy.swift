@@ -29,6 +29,8 @@ final class BlueZProxy {
         case following(unread: Set<ObjectPath>?)
         /// The service was lost or replaced: adapter and devices must be announced anew.
         case replaced
+        /// The client is disconnected. A call that it made before may come to its turn afterwards.
+        case ended
     }
 
     /// The latest call and its verdict: most clients repeat it.
@@ -64,7 +66,9 @@ final class BlueZProxy {
     }
 
     /// Whether the client receives signals of org.bluez.
-    var isEngaged: Bool { engagement != .none }
+    var isEngaged: Bool { engagement != .none && !hasEnded }
+    /// Whether the client is disconnected: nothing may be begun for it any more.
+    var hasEnded: Bool { engagement == .ended }
 
     /// The devices that exist for the client.
     var devices: Dictionary<ObjectPath, AccessoryID>.Keys { scope.devices.keys }
@@ -72,6 +76,7 @@ final class BlueZProxy {
     /// The client is disconnected: all that it began ends.
     func connectionClosed() {
         closeUpstream()
+        engagement = .ended
         sessions.closeDescriptors()
     }
 
@@ -81,7 +86,7 @@ final class BlueZProxy {
     ///
     /// - Parameter completion: called once the client receives signals and the service's presence is known.
     func engage(completion: @escaping () -> Void) {
-        if !isEngaged {
+        if !isEngaged, !hasEnded {
             // Its scope must be known before anything is followed for it.
             updateScope()
             engagement = .awaitingService
@@ -112,6 +117,7 @@ final class BlueZProxy {
     }
 
     private func dispatch(_ call: Message) {
+        guard !hasEnded else { return }
         shown.catchUp()
         guard feed.alias != nil else {
             return connection.fail(
@@ -296,7 +302,9 @@ final class BlueZProxy {
     }
 
     private func openUpstream() {
-        guard !scope.isEmpty, let owner = feed.owner, upstream.open(onDisconnect: { [weak self] in self?.closeUpstream() }) else {
+        guard !hasEnded, !scope.isEmpty, let owner = feed.owner,
+            upstream.open(onDisconnect: { [weak self] in self?.closeUpstream() })
+        else {
             return
         }
         // Without match rules the signals are not needed.

@@ -249,10 +249,8 @@ final class ServiceBus {
 
     func watch(_ client: String) {
         guard watches[client] == nil else { return }
-        watches[client] = connection.subscribe(
-            sender: Bus.name, path: Bus.path, interface: Bus.name, member: "NameOwnerChanged", argument0: client
-        ) { [weak self] message in
-            guard let self, let new = (try? message.arguments())?.last?.stringValue, new.isEmpty else { return }
+        watches[client] = connection.watchName(client) { [weak self] owner in
+            guard let self, owner == nil else { return }
             self.watches.removeValue(forKey: client)?.cancel()
             self.onClientGone?(client)
         }

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the door that sends exactly what a test wants: Noise by `noiseprotocol`, messages by aioesphomeapi's own description."""
+"""A client of the door that sends any message of a test: Noise by `noiseprotocol`, messages by aioesphomeapi's own description."""
 
 import contextlib
 import socket
 import sys
 import time
 
+from harness.clients import Client
 from harness.door import PORT
 from harness.programs import TESTS
 from harness.waiting import STANDSTILL
@@ -67,6 +68,8 @@ class ESPHomeClient:
     def take(self):
         """The contents of the next frame."""
         while len(self.bytes) < 3 or len(self.bytes) < 3 + int.from_bytes(self.bytes[1:3], "big"):
+            # A program stands still at last if its output is not read.
+            Client.take_in()
             try:
                 data = self.socket.recv(1 << 16)
             except ConnectionResetError:
@@ -97,7 +100,7 @@ class ESPHomeClient:
         return name, message
 
     def wait(self, *names, fits=lambda message: True, seconds=20):
-        """The next message of one of these names that fits, which may have come before."""
+        """The next message with one of the names that fits, which may have come before."""
         end, looked = time.monotonic() + seconds * STANDSTILL, 0
         while time.monotonic() < end:
             for place in range(looked, len(self.messages)):

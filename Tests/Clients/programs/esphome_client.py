@@ -11,7 +11,7 @@ from lines import say, serve
 
 
 class Manager(BluetoothManager):
-    """What Home Assistant does with discoveries is its own."""
+    """Home Assistant handles discoveries in its own subclass."""
 
     def _discover_service_info(self, service_info):
         pass
