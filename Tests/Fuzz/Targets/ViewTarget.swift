@@ -156,8 +156,9 @@ private func contains(_ bytes: [UInt8], _ part: [UInt8]) -> Bool { Data(bytes).r
 func sendToView(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
-    defer { bus.reset() }
     let loop = MainLoop()
+    // Calls that still wait hold their connection until their time is over.
+    defer { bus.reset(loop) }
     var service = PlayedService(bluezWords, owners: ["org.bluez": ":1.2"])
     service.types = bluezTypes
     service.usual = { $0.member == "GetManagedObjects" ? objectsWithHidden : bluezAnswer($0) }
