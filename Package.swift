@@ -235,7 +235,7 @@ let package = Package(
             name: "page-tables", dependencies: ["AccessoryBus", "DBusKit"], path: "Tests/Web/page-tables", swiftSettings: settings),
 
         // Tests, from the words outwards to the whole daemon.
-        .target(name: "TestSupport", dependencies: ["DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),
+        .target(name: "TestSupport", dependencies: ["CSodium", "DBusKit"], path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(name: "DBusKitTests", dependencies: ["DBusKit", "TestSupport"], swiftSettings: testSettings),
         .testTarget(name: "KeyFilesTests", dependencies: ["KeyFiles", "TestSupport"], swiftSettings: testSettings),
         .testTarget(name: "AccessoryModelTests", dependencies: ["AccessoryModel"], swiftSettings: testSettings),
@@ -291,6 +291,19 @@ let package = Package(
             name: "BlueZViewTests",
             dependencies: ["AccessoryModel", "BlueZInterfaces", "BlueZView", "DBusKit", "TestSupport", log],
             swiftSettings: testSettings),
+        .testTarget(
+            name: "NoiseProtocolTests", dependencies: ["CSodium", "NoiseProtocol"], exclude: ["make-vectors", "vectors.json"],
+            swiftSettings: testSettings),
+        .testTarget(
+            name: "ESPHomeAPITests", dependencies: ["ESPHomeAPI", "TestSupport"], exclude: ["messages.json"],
+            swiftSettings: testSettings),
+        .testTarget(name: "InternetAddressesTests", dependencies: ["InternetAddresses"], swiftSettings: testSettings),
+        .testTarget(
+            name: "AccessoryDoorTests",
+            dependencies: [
+                "AccessoryDoor", "AccessoryModel", "BlueZInterfaces", "BlueZObjects", "DBusKit", "ESPHomeAPI", "NoiseProtocol",
+                "TestSupport",
+            ], swiftSettings: testSettings),
         // Apple's own listings, kept as they are: they warn (variables never changed, errors never used), and that is
         // theirs to do.
         .target(
@@ -331,8 +344,9 @@ if Context.environment["ACCESSORY_FUZZ"] != nil {
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AccessorySetupKit",
-                "AdminFiles", "BlueZRadio", "BlueZView", "CDBus", "CSQLite", "CallerIdentity", "CoreBluetooth", "DBusKit",
-                "GrantStore", "KeyFiles", "RadioSimulator", "SystemFiles", "TestSupport", "WiFiRadio", log,
+                "AccessoryBus", "AccessoryCore", "AccessoryDoor", "AccessoryEngine", "AccessoryModel", "AccessoryService",
+                "AccessorySetupKit", "AdminFiles", "BlueZInterfaces", "BlueZObjects", "BlueZRadio", "BlueZView", "CDBus",
+                "CSQLite", "CallerIdentity", "CoreBluetooth", "DBusKit", "ESPHomeAPI", "GrantStore", "KeyFiles",
+                "NoiseProtocol", "RadioSimulator", "SystemFiles", "TestSupport", "WiFiRadio", log,
             ], path: "Tests/Fuzz/Targets", swiftSettings: settings))
 }

@@ -27,17 +27,22 @@ struct Attributes {
     init(of device: ObjectPath, in tree: BlueZTree) {
         var services: [ServerMessage.Service] = []
         var targets: [UInt32: Target] = [:]
-        for service in tree.children(of: device, GattService1.interface) {
+        // In one pass: an accessory may have tens of thousands of attributes.
+        let objects = tree.objects(below: device)
+        func children(of path: ObjectPath, _ interface: String) -> [ObjectPath] {
+            objects[path, default: []].filter { tree.has($0, interface) }
+        }
+        for service in children(of: device, GattService1.interface) {
             guard let handle = Self.handle(service), let uuid = tree.uuid(of: service, GattService1.interface) else { continue }
             var characteristics: [ServerMessage.Characteristic] = []
-            for characteristic in tree.children(of: service, GattCharacteristic1.interface) {
+            for characteristic in children(of: service, GattCharacteristic1.interface) {
                 guard let handle = Self.valueHandle(characteristic),
                     let uuid = tree.uuid(of: characteristic, GattCharacteristic1.interface)
                 else { continue }
                 let flags = tree.properties(of: characteristic, GattCharacteristic1.self)?.flags ?? []
                 targets[handle] = .characteristic(characteristic)
                 var descriptors: [ServerMessage.Descriptor] = []
-                for descriptor in tree.children(of: characteristic, GattDescriptor1.interface) {
+                for descriptor in children(of: characteristic, GattDescriptor1.interface) {
                     guard let handle = Self.handle(descriptor), let uuid = tree.uuid(of: descriptor, GattDescriptor1.interface)
                     else { continue }
                     targets[handle] = uuid == Self.configuration ? .configuration(of: characteristic) : .descriptor(descriptor)

@@ -23,7 +23,7 @@ extension ProxySession {
 
         let path: ObjectPath
         var phase = Phase.connecting
-        /// Characteristics whose values the client gets.
+        /// Characteristics whose values the client gets; also before the answer, because values may precede it.
         var notifying: Set<ObjectPath> = []
 
         init(_ path: ObjectPath) { self.path = path }
@@ -78,6 +78,9 @@ extension ProxySession {
         return checkLink(address, tree)
     }
 
+    /// Any device's state may have changed.
+    mutating func checkLinks(_ tree: BlueZTree) -> [Effect] { links.keys.sorted().flatMap { checkLink($0, tree) } }
+
     /// The device's state may have changed.
     mutating func checkLink(_ address: UInt64, _ tree: BlueZTree) -> [Effect] {
         guard let link = links[address] else { return [] }
@@ -110,6 +113,7 @@ extension ProxySession {
 
     private mutating func end(_ address: UInt64, _ error: GATTError) -> [Effect] {
         links[address] = nil
+        abandonCalls { $0.address == address }
         return refuse(address, error) + freeConnections
     }
 
@@ -202,6 +206,7 @@ extension ProxySession {
             return [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
         }
         if isOn {
+            links[address]?.notifying.insert(path)
             let start = Call(path: path, interface: interface, member: GattCharacteristic1.Member.startNotify)
             return [call(start, .startNotify(address, handle, path, isWrite: isWrite))]
         }

@@ -22,12 +22,19 @@ extension ProxySession {
         let wanted = subscription == .none ? [] : tree.adapters.filter { tree.properties(of: $0, Adapter1.self)?.isPowered == true }
         for (adapter, scan) in scans.sorted(by: { $0.key < $1.key }) where !wanted.contains(adapter) {
             scans[adapter] = nil
+            abandonCalls { $0.adapter == adapter }
             // An adapter without power, or without an object, has stopped.
             guard scan != .failed, tree.properties(of: adapter, Adapter1.self)?.isPowered == true else { continue }
             let stop = Call(path: adapter, interface: Adapter1.interface, member: Adapter1.Member.stopDiscovery)
             effects.append(call(stop, .stopDiscovery))
         }
         for adapter in wanted where scans[adapter] == nil {
+            // A client may subscribe and unsubscribe faster than bluetoothd answers.
+            guard !isBusy else {
+                scans[adapter] = .failed
+                effects.append(.schedule(.retryScan))
+                continue
+            }
             scans[adapter] = .starting
             let filter = Call(
                 path: adapter, interface: Adapter1.interface, member: Adapter1.Member.setDiscoveryFilter,

@@ -77,6 +77,26 @@ struct ProxySession {
         case filter(ObjectPath)
         case startDiscovery(ObjectPath)
         case stopDiscovery
+        /// Of a link or a search that has ended: its answer must not be taken for that of the next one's call.
+        case abandoned
+
+        /// The link that the call is for.
+        var address: UInt64? {
+            switch self {
+            case .connect(let address), .disconnect(let address), .read(let address, _), .write(let address, _),
+                .startNotify(let address, _, _, _), .stopNotify(let address, _, _):
+                address
+            case .filter, .startDiscovery, .stopDiscovery, .abandoned: nil
+            }
+        }
+
+        /// The adapter whose search the call begins.
+        var adapter: ObjectPath? {
+            switch self {
+            case .filter(let adapter), .startDiscovery(let adapter): adapter
+            default: nil
+            }
+        }
     }
 
     /// Calls that one client may have waiting.
@@ -103,7 +123,7 @@ struct ProxySession {
         switch event {
         case .request(let request): return handle(request, tree)
         case .objects(let change): return handle(change, tree)
-        case .stateChanged: return updateScans(tree)
+        case .stateChanged: return checkLinks(tree) + updateScans(tree)
         case .answered(let id, let result):
             guard let pending = pending.removeValue(forKey: id) else { return [] }
             return answered(pending, result, tree)
@@ -181,6 +201,11 @@ struct ProxySession {
     /// Whether another call would be too many.
     var isBusy: Bool { pending.count >= Self.maxCalls }
 
+    /// Answers to these calls have no effect any more.
+    mutating func abandonCalls(where isAbandoned: (Pending) -> Bool) {
+        for (id, meaning) in pending where isAbandoned(meaning) { pending[id] = .abandoned }
+    }
+
     private mutating func answered(_ pending: Pending, _ result: Result<[DBusValue], BusError>, _ tree: BlueZTree) -> [Effect] {
         let error: BusError? = if case .failure(let error) = result { error } else { nil }
         switch pending {
@@ -192,15 +217,20 @@ struct ProxySession {
         case .write(let address, let handle):
             return error.map { failed(address, handle, $0) } ?? [.send(.wrote(address: address, handle: handle))]
         case .startNotify(let address, let handle, let path, let isWrite):
-            if let error { return failed(address, handle, error) }
-            // The link may have ended meanwhile.
-            links[address]?.notifying.insert(path)
+            if let error {
+                // Unless it was turned off and on again meanwhile.
+                let isTriedAgain = self.pending.values.contains {
+                    if case .startNotify(address, _, path, _) = $0 { true } else { false }
+                }
+                if !isTriedAgain { links[address]?.notifying.remove(path) }
+                return failed(address, handle, error)
+            }
             return [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
         case .stopNotify(let address, let handle, let isWrite):
             return [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
         case .filter(let adapter): return filtered(adapter)
         case .startDiscovery(let adapter): return discoveryStarted(adapter, error, tree)
-        case .stopDiscovery: return []
+        case .stopDiscovery, .abandoned: return []
         }
     }
 
@@ -212,13 +242,18 @@ struct ProxySession {
 
     private mutating func handle(_ change: ObjectChange, _ tree: BlueZTree) -> [Effect] {
         switch change {
-        case .loaded: return links.keys.sorted().flatMap { checkLink($0, tree) } + updateScans(tree)
+        case .loaded:
+            for address in links.keys { links[address]?.attributesChanged() }
+            return checkLinks(tree) + updateScans(tree)
         case .device(let path, let changed):
             let effects = links.filter { $0.value.path == path }.keys.flatMap { checkLink($0, tree) }
             return effects + heard(path, changed, tree)
         case .endAnnounced, .released: return []
-        case .attribute(let path, _):
-            for (address, link) in links where path.isBelow(link.path) { links[address]?.attributesChanged() }
+        case .attribute(let path, let isGone):
+            for (address, link) in links where path.isBelow(link.path) {
+                links[address]?.attributesChanged()
+                if isGone { links[address]?.notifying.remove(path) }
+            }
             return []
         case .value(let path, let value):
             guard let (address, link) = links.first(where: { $0.value.notifying.contains(path) }),

@@ -49,10 +49,10 @@ public final class AccessoryEngine {
         pickerQueue = PickerQueue(services, pickers)
         explanations = Explanations(services, pickers, hearing)
         // The first listener: others read the result.
-        services.publisher.listen { [hearing, ends] in
+        services.publisher.listen { [weak hearing, weak ends] in
             guard case .access = $0 else { return }
-            hearing.review()
-            ends.review()
+            hearing?.review()
+            ends?.review()
         }
         presence = Presence(services, hearing, networks, duty: configuration.presenceDuty)
     }

@@ -94,4 +94,9 @@ public struct BlueZTree: Sendable {
         }
         .keys.sorted()
     }
+
+    /// All objects below another, by the object directly above each; in the same order.
+    public func objects(below path: ObjectPath) -> [ObjectPath: [ObjectPath]] {
+        Dictionary(grouping: objects.keys.filter { $0.isBelow(path) }.sorted(), by: \.parent)
+    }
 }

@@ -17,6 +17,8 @@ public struct InternetAddress: Hashable, Sendable, CustomStringConvertible {
 
     /// As inet_pton(3) reads it: `192.0.2.1`, `2001:db8::1`.
     public init?(_ text: String) {
+        // inet_pton would end there.
+        guard !text.utf8.contains(0) else { return nil }
         for (family, size) in [(AF_INET, 4), (AF_INET6, 16)] {
             var bytes = [UInt8](repeating: 0, count: size)
             if inet_pton(family, text, &bytes) == 1 {
@@ -45,6 +47,8 @@ public struct AddressRange: Hashable, Sendable, CustomStringConvertible {
     public init?(_ text: String) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count <= 2, let base = parts.first.flatMap({ InternetAddress(String($0)) }) else { return nil }
+        // An IPv4 address within IPv6 has 4 bytes, of which the prefix would not count.
+        guard parts.count == 1 || base.bytes.count == 16 || !parts[0].utf8.contains(UInt8(ascii: ":")) else { return nil }
         let bits = base.bytes.count * 8
         guard let prefix = parts.count == 1 ? bits : Self.number(parts[1]), (0...bits).contains(prefix) else { return nil }
         self.base = base

@@ -13,6 +13,8 @@ public struct PreSharedKey: Hashable, Sendable {
         var bytes = [UInt8](repeating: 0, count: 32)
         var count = 0
         guard
+            // libsodium takes bytes beyond ASCII for digits.
+            text.utf8.allSatisfy({ $0 < 0x80 }),
             sodium_base642bin(
                 &bytes, bytes.count, text, text.utf8.count, nil, &count, nil, sodium_base64_VARIANT_ORIGINAL) == 0, count == 32
         else { return nil }

@@ -84,6 +84,79 @@ private let good = """
         #expect(found.contains { $0.contains(mistake.says) }, "\(found)")
     }
 
+    // MARK: Apps elsewhere
+
+    /// A manifest of an app elsewhere alone; `SocketUser=` takes the place of the door's package.
+    private static let elsewhere = """
+        [Application]
+        Id=com.example.dice
+        Name=Dice
+        Remote=/etc/accessory-setup/keys/dice.key
+        SocketUser=nobody
+
+        [AccessorySetup]
+        Supports=Bluetooth;
+        BluetoothServices=180F;
+        """
+
+    @Test func anAppElsewhereHasASocketForTheDoor() throws {
+        let path = try directory.write(
+            "com.example.dice.conf",
+            Self.elsewhere.replacingOccurrences(
+                of: "SocketUser", with: "RemoteAddresses=192.0.2.0/24;2001:DB8:0::/48;192.0.2.7;::ffff:198.51.100.1;\nSocketUser"))
+        let socket = try #require(try ManifestReader.read(path: path).get().socket)
+        #expect(
+            socket.remote
+                == RemoteApp(
+                    keyFile: "/etc/accessory-setup/keys/dice.key",
+                    addresses: ["192.0.2.0/24", "2001:db8::/48", "192.0.2.7/32", "198.51.100.1/32"]))
+        #expect(socket.user == getpwnam("nobody").pointee.pw_uid)
+    }
+
+    /// Beside programs of this machine.
+    @Test func anAppHereAndElsewhere() throws {
+        let path = try directory.write(
+            "com.example.dice.conf",
+            good.replacingOccurrences(of: "User=root", with: "User=root\nRemote=/k\nSocket=yes\nSocketUser=nobody"))
+        let manifest = try ManifestReader.read(path: path).get()
+        #expect(manifest.socket?.remote == RemoteApp(keyFile: "/k") && manifest.identities.executables.count == 2)
+        let local = try ManifestReader.read(path: try directory.write("com.example.dice.conf", good)).get()
+        #expect(local.socket == nil)
+    }
+
+    @Test(arguments: [
+        ("Remote=keys/dice.key", "4: Remote: keys/dice.key: not an absolute path of a file with the app's key"),
+        ("Remote=", "4: Remote: : not an absolute path of a file with the app's key"),
+        ("Remote=/k\nRemoteAddresses=", "5: RemoteAddresses: is empty"),
+        (
+            "Remote=/k\nRemoteAddresses=192.0.2.0/24;192.0.2.1/24;",
+            "5: RemoteAddresses: 192.0.2.1/24: neither an address nor a range such as 192.0.2.0/24"
+        ),
+        ("Remote=/k\nRemoteAddresses=gateway;", "5: RemoteAddresses: gateway: neither an address nor a range"),
+        ("Remote=/k\nRemoteAddresses=192.0.2.0/33;", "5: RemoteAddresses: 192.0.2.0/33: neither an address nor a range"),
+        (
+            "Remote=/k\nRemoteAddresses=::ffff:192.0.2.0/24;",
+            "5: RemoteAddresses: ::ffff:192.0.2.0/24: neither an address nor a range"
+        ),
+        ("RemoteAddresses=192.0.2.0/24;", "4: RemoteAddresses: needs Remote"),
+        ("Remote=/k\nSocket=no", "5: Socket: no: an app with Remote has a socket for the door"),
+        ("Remote=/k\nSocketMode=888", "5: SocketMode: 888: not an octal number"),
+        ("Remot=/k", "4: Remot: unknown key"),
+    ])
+    func mistakesAboutAppsElsewhere(_ lines: String, _ says: String) throws {
+        let found = try problems(
+            Self.elsewhere.replacingOccurrences(of: "Remote=/etc/accessory-setup/keys/dice.key", with: lines))
+        #expect(found.contains { $0.hasPrefix("com.example.dice.conf:" + says) }, "\(found)")
+    }
+
+    /// Only where the package is missing, as on a machine that builds this.
+    @Test func theDoorsUserIsNeeded() throws {
+        let text = Self.elsewhere.replacingOccurrences(of: "SocketUser=nobody\n", with: "")
+        let says =
+            "com.example.dice.conf:4: Remote: there is no user accessory-door: install the package of that name, or set SocketUser"
+        #expect(try problems(text) == (getpwnam("accessory-door") == nil ? [says] : []))
+    }
+
     @Test func noProcessMatches() throws {
         let text = good.split(separator: "\n").filter { !$0.hasPrefix("Unit") && !$0.hasPrefix("Exec") && !$0.hasPrefix("User") }
         #expect(try problems(text.joined(separator: "\n")).contains { $0.contains("no process could match") })

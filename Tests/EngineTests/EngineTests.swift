@@ -33,6 +33,19 @@ struct TraceCase: Sendable {
         #expect(bench.radio.scans == 0 && bench.clock.active == 0 && bench.witness.openPickers == 0)
     }
 
+    /// No owner holds another in a circle: tests and fuzzers make thousands.
+    @Test func anEngineThatIsLetGoIsFreed() throws {
+        weak var radio: ManualRadio?
+        weak var clock: ManualClock?
+        do {
+            let bench = try Bench()
+            _ = try bench.pickOne()
+            bench.paired(1)
+            (radio, clock) = (bench.radio, bench.clock)
+        }
+        #expect(radio == nil && clock == nil)
+    }
+
     @Test func rule7OnePickerAtATime() throws {
         let bench = try Bench()
         try bench.engine.registerPicker(ClientID(":picker"))

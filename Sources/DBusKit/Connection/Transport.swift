@@ -20,6 +20,8 @@ final class Transport {
     /// The watch whose descriptor is not waited for in a pause; nil once libdbus has dropped it.
     private var pausedWatch: OpaquePointer?
     private var activity = Activity.idle
+    /// Not while a peer is greeted. libdbus ends the process where a filter is removed that was not added.
+    private var hasBegun = false
     /// Signals received so far.
     private var signals = 0
 
@@ -37,7 +39,7 @@ final class Transport {
         dbus_connection_set_watch_functions(raw, nil, nil, nil, nil, nil)
         dbus_connection_set_timeout_functions(raw, nil, nil, nil, nil, nil)
         dbus_connection_set_dispatch_status_function(raw, nil, nil, nil)
-        dbus_connection_remove_filter(raw, Self.filter, Unmanaged.passUnretained(self).toOpaque())
+        if hasBegun { dbus_connection_remove_filter(raw, Self.filter, Unmanaged.passUnretained(self).toOpaque()) }
         dbus_connection_close(raw)
         dbus_connection_unref(raw)
     }
@@ -54,6 +56,7 @@ final class Transport {
     /// Begins to read and write.
     func begin(for receiver: Connection) {
         self.receiver = receiver
+        hasBegun = true
         let pace: (any ReadingPace)? =
             switch reading {
             case .immediate: nil

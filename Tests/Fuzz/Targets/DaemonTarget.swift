@@ -270,6 +270,7 @@ private final class World {
     func end() {
         service.connection.localPeers = nil
         service.connection.onCall = nil
+        service.connection.refusal = nil
         radio.completions = []
         networks.completions = []
         PlayedBus.shared.reset(loop)

@@ -12,6 +12,7 @@ private let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
     "central": sendToCentral,
     "configuration": readConfiguration,
     "daemon": callDaemon,
+    "door": talkToDoor,
     "items": decodeItems,
     "manifests": readManifest,
     "module": sendToModule,
@@ -66,7 +67,17 @@ private func expectNoDescriptors() {
     close(free)
     let first = firstFree ?? free
     firstFree = first
-    expect(free >= 0 && free < first + 128, "\(free) descriptors are open, and \(first) were after the first input")
+    expect(
+        free >= 0 && free < first + 128,
+        "\(free) descriptors are open, and \(first) were after the first input: \((free - 8..<free).map(file).joined(separator: " "))"
+    )
+}
+
+/// The file of a descriptor, as the kernel names it.
+private func file(_ descriptor: CInt) -> String {
+    var text = [UInt8](repeating: 0, count: 256)
+    let count = readlink("/proc/self/fd/\(descriptor)", &text, text.count)
+    return "\(descriptor):" + String(decoding: text.prefix(max(count, 0)), as: UTF8.self)
 }
 
 private func say(_ text: String) {

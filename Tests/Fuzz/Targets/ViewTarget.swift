@@ -55,6 +55,7 @@ private let clientCalls: [(String, String, String, String, Int)] = [
     ("org.bluez", "org.bluez.GattCharacteristic1", "AcquireWrite", "a{sv}", 3),
     ("org.bluez", "org.bluez.GattCharacteristic1", "AcquireNotify", "a{sv}", 3),
     ("org.accessorysetup1", "org.freedesktop.DBus.Properties", "Get", "ss", 4),
+    ("org.accessorysetup1", "org.accessorysetup1.View", "ActFor", "ss", 4),
     ("org.accessorysetup1", "org.accessorysetup1.Manager", "CreateSession", "a{sv}", 5),
 ]
 
@@ -63,7 +64,7 @@ private final class Authority: ViewAuthority, ViewService {
     var isGranted = true
     var isApp = true
     let name = "org.accessorysetup1"
-    let peripheralsXML = "<node/>"
+    let viewXML = "<node/>"
     var adapter: ObjectPath? = "/org/bluez/hci0"
 
     func app(of caller: PinnedCaller) throws(IdentityFailure) -> ViewIdentity? {
@@ -155,8 +156,9 @@ private func contains(_ bytes: [UInt8], _ part: [UInt8]) -> Bool { Data(bytes).r
 func sendToView(_ bytes: UnsafeRawBufferPointer) {
     var input = Input(bytes)
     let bus = PlayedBus.shared
-    defer { bus.reset() }
     let loop = MainLoop()
+    // Calls that still wait hold their connection until their time is over.
+    defer { bus.reset(loop) }
     var service = PlayedService(bluezWords, owners: ["org.bluez": ":1.2"])
     service.types = bluezTypes
     service.usual = { $0.member == "GetManagedObjects" ? objectsWithHidden : bluezAnswer($0) }
