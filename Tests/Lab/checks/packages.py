@@ -9,7 +9,7 @@ from framework import check
 from lab import DAEMON_NAME, expect
 from machine import DAEMON, GRANTS
 
-PACKAGES = ("accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
+PACKAGES = ("accessory-door", "accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
 LOCAL_BUS_CONFIGURATION = Path("/etc/dbus-1/system-local.conf")
 # Where something could be left: whatever a program or systemd writes by itself.
 PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", "/usr/lib/systemd", "/usr/share/dbus-1", "/usr/share/polkit-1")
@@ -20,7 +20,7 @@ def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
     machine.installed()
     machine.accessoryctl("lockdown", "on", "--except", "lab-radio@.service")
     before = machine.lockdown()["exceptions"]
-    said = machine.run("dpkg", "--remove", *(each for each in ("cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
+    said = machine.run("dpkg", "--remove", *(each for each in ("accessory-door", "cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
     expect("the lock-down of org.bluez ends" in said, f"dpkg says {said}")
     expect(not LOCAL_BUS_CONFIGURATION.exists(), "BlueZ is still locked down")
     expect(not drop_ins(), f"systemd has {drop_ins()}")
