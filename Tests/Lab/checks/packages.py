@@ -22,6 +22,8 @@ BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;
 """
 PACKAGES = ("accessory-door", "accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
 DOOR = "accessory-door.service"
+DOOR_CONFIGURATION = Path("/etc/accessory-setup/door.conf")
+NO_IPV6 = Path("/run/systemd/system/accessory-door.service.d/no-ipv6.conf")
 LOCAL_BUS_CONFIGURATION = Path("/etc/dbus-1/system-local.conf")
 # Where something could be left: whatever a program or systemd writes by itself.
 PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", "/usr/lib/systemd", "/usr/share/dbus-1", "/usr/share/polkit-1")
@@ -38,9 +40,18 @@ def the_door_is_opened_by_its_admin(machine):
         expect(enabled == "disabled" and machine.state(DOOR) == "inactive", f"the door is {enabled} and {machine.state(DOOR)}")
 
     machine.systemctl("stop", DOOR)
+    # An earlier check's, which listens on one address.
+    DOOR_CONFIGURATION.unlink(missing_ok=True)
     machine.run("dpkg", "--install", package, seconds=180)
     expect_closed()
+    # Also on a machine without IPv6, for which the error is the same.
+    NO_IPV6.parent.mkdir(parents=True, exist_ok=True)
+    NO_IPV6.write_text("[Service]\nRestrictAddressFamilies=\nRestrictAddressFamilies=AF_INET AF_UNIX\n")
+    machine.systemctl("daemon-reload")
     machine.systemctl("start", DOOR)
+    expect("nothing to listen on" in machine.journal(f"--unit={DOOR}"), "the door listens on IPv6")
+    NO_IPV6.unlink()
+    machine.systemctl("daemon-reload")
     before = machine.show(DOOR, "MainPID")
     machine.run("dpkg", "--install", package, seconds=180)
     machine.wait_until(lambda: machine.state(DOOR) == "active", 60, "the door to be open", every=0.1)
