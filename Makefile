@@ -40,7 +40,9 @@ FEW_AT_ONCE := SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 # How many of its guests run side by side.
 AT_ONCE ?= 1
 # The simulator is in accessoryctl, under its own name.
-PROGRAMS := accessorysetupd accessoryctl
+PROGRAMS := accessorysetupd accessoryctl accessory-door
+# Each has a unit, a user and directories.
+SERVICES := accessorysetupd accessory-door
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
 # The date of the sources, not of the build.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
@@ -103,6 +105,7 @@ release: deps $(STATIC)
 	@[ ! $(START_ORDER) -nt $(RELEASE)/accessorysetupd ] || rm -f $(RELEASE)/accessorysetupd
 	$(SWIFT) build $(DAEMON_FLAGS) --product accessorysetupd
 	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessoryctl
+	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessory-door
 
 $(STATIC): | deps
 	install -d $@
@@ -278,10 +281,12 @@ install-files:
 	install -D -m 644 systemd/org.accessorysetup1.service -t $(DESTDIR)$(DATADIR)/dbus-1/system-services
 	install -D -m 644 Sources/AccessoryBus/Interfaces/*.xml -t $(DESTDIR)$(DATADIR)/dbus-1/interfaces
 	install -D -m 644 systemd/accessorysetupd-bus.socket -t $(DESTDIR)$(UNITDIR)
-	sed 's|@PREFIX@|$(PREFIX)|g' systemd/accessorysetupd.service > $(DESTDIR)$(UNITDIR)/accessorysetupd.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/accessorysetupd.service
-	install -D -m 644 systemd/accessorysetupd.sysusers $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf
-	install -D -m 644 systemd/accessorysetupd.tmpfiles $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
+	for service in $(SERVICES); do \
+		sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$service.service > $(DESTDIR)$(UNITDIR)/$$service.service && \
+		chmod 644 $(DESTDIR)$(UNITDIR)/$$service.service && \
+		install -D -m 644 systemd/$$service.sysusers $(DESTDIR)$(SYSUSERSDIR)/$$service.conf && \
+		install -D -m 644 systemd/$$service.tmpfiles $(DESTDIR)$(TMPFILESDIR)/$$service.conf || exit; \
+	done
 	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d \
 		$(DESTDIR)/etc/accessory-setup/claims.d
 	install -D -m 644 systemd/examples/* $(filter-out %/dice-rolls,$(wildcard Docs/Examples/*)) -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
@@ -297,12 +302,12 @@ install-files:
 	$(EMULATOR) $(RELEASE)/accessoryctl --generate-completion-script zsh > $(DESTDIR)$(ZSHDIR)/_accessoryctl
 	$(EMULATOR) $(RELEASE)/accessoryctl --generate-completion-script fish > $(DESTDIR)$(FISHDIR)/accessoryctl.fish
 
-# The store, the admin's configuration and manifests, and the user stay.
+# The store, the admin's configuration, manifests and keys, and the users stay.
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS) accessory-sim)
 	rm -f $(DESTDIR)$(DATADIR)/dbus-1/system.d/org.accessorysetup1.conf $(DESTDIR)$(DATADIR)/dbus-1/system-services/org.accessorysetup1.service
-	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,accessorysetupd.service accessorysetupd-bus.socket)
-	rm -f $(DESTDIR)$(SYSUSERSDIR)/accessorysetupd.conf $(DESTDIR)$(TMPFILESDIR)/accessorysetupd.conf
+	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,$(SERVICES:=.service) accessorysetupd-bus.socket)
+	rm -f $(foreach each,$(SYSUSERSDIR) $(TMPFILESDIR),$(addprefix $(DESTDIR)$(each)/,$(SERVICES:=.conf)))
 	rm -f $(DESTDIR)$(DATADIR)/accessory-setup/org.bluez.lockdown.conf $(DESTDIR)$(DATADIR)/polkit-1/actions/org.accessorysetup1.policy
 	rm -f $(DESTDIR)$(DATADIR)/polkit-1/rules.d/accessorysetupd.rules
 	rm -f $(addprefix $(DESTDIR)$(DATADIR)/dbus-1/interfaces/,$(notdir $(wildcard Sources/AccessoryBus/Interfaces/*.xml)))
@@ -331,13 +336,14 @@ deb-arm64: deps man
 	Tests/Support/deps-package binutils-aarch64-linux-gnu mmdebstrap qemu-user-static
 	systemd/debian/cross build --product accessorysetupd $(SMALL) $(NAMELESS) $(ORDERED)
 	systemd/debian/cross build --product accessoryctl $(SMALL) $(NAMELESS)
+	systemd/debian/cross build --product accessory-door $(SMALL) $(NAMELESS)
 	systemd/debian/cross pack DEBS=$(ARM64_DEBS) RELEASE=$(ARM64)
 	$(SWIFT) build --product dice
 	DICE=$(BIN)/dice systemd/debian/cross check $(ARM64_DEBS)/*_arm64.deb
 
-# Limits: bytes installed by the daemon's package, by the page's and by all, and the size of the package files.
+# Limits: bytes installed by the daemon's package, by the door's, by the page's and by all, and the size of the package files.
 check-sizes:
-	Tests/Support/check-sizes $(RELEASE)/accessorysetupd .build/deb 12500000 500000 30500000 7600000
+	Tests/Support/check-sizes $(RELEASE) .build/deb 12500000 7500000 500000 38000000 9500000
 
 clean:
 	rm -rf .build .lab

@@ -45,7 +45,15 @@ public final class DoorServer {
     /// - Throws: `DoorError` for an address that cannot be used.
     public func start(_ settings: DoorSettings) throws(DoorError) {
         for address in settings.listen {
-            let socket = try Self.listen(address, settings.port)
+            let socket: FileDescriptor
+            do throws(DoorError) {
+                socket = try Self.listen(address, settings.port)
+            } catch {
+                // On a kernel without IPv6 `::` stands for no address.
+                guard error.isOfAbsentFamily, address.bytes.allSatisfy({ $0 == 0 }), settings.listen.count > 1 else { throw error }
+                log.info("nothing to listen on", metadata: ["address": "\(address)"])
+                continue
+            }
             sockets.append(socket)
             sources.append(
                 loop.onReadable(socket.rawValue) { [weak self] in
@@ -178,9 +186,12 @@ public struct DoorError: Error, CustomStringConvertible {
     public let description: String
     /// Whether another attempt may work: the address may belong to an interface that comes later.
     public let isTemporary: Bool
+    /// Whether this machine has no addresses of this kind.
+    let isOfAbsentFamily: Bool
 
     init(_ address: InternetAddress, _ port: UInt16) {
         isTemporary = errno != EACCES
+        isOfAbsentFamily = errno == EAFNOSUPPORT
         description = "cannot listen on \(address) port \(port): \(String(cString: strerror(errno)))"
     }
 }

@@ -39,8 +39,9 @@ private enum AttributeErrors {
             return code
         }
         // "Operation failed with ATT error: 0x80"
-        guard error.bluez == .failed, let digits = error.message.split(separator: " ").last,
-            error.message.contains("ATT error: 0x")
+        let words = error.message.split(separator: " ").suffix(3)
+        guard error.bluez == .failed, let digits = words.last, words.dropLast().elementsEqual(["ATT", "error:"]),
+            digits.hasPrefix("0x")
         else { return nil }
         return Int(digits.dropFirst(2), radix: 16)
     }

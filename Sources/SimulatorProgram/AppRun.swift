@@ -294,7 +294,9 @@ final class AppRun {
         let given = ["XDG_RUNTIME_DIR", "TMPDIR"].compactMap { (name: String) in getenv(name).map { String(cString: $0) } }
         for parent in given + ["/tmp"] where parent.hasPrefix("/") {
             var path = Array("\(parent)/accessory-sim.XXXXXX".utf8CString)
-            if let made = mkdtemp(&path) { return String(cString: made) }
+            // The result points into the array, which need not stay after a call with `&path`.
+            let made = path.withUnsafeMutableBufferPointer { $0.baseAddress.flatMap(mkdtemp).map { String(cString: $0) } }
+            if let made { return made }
         }
         throw SystemFileError("/tmp")
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """BlueZ clients on a real bluetoothd: the check of each client has the rows of Tests/Clients, on the socket of an app on a machine with systemd,
-and holds it to the results there."""
+and holds it to the results there. A client elsewhere comes by the door, as its package installs it."""
 
 import importlib.util
 import pwd
@@ -25,9 +25,17 @@ def load(name):
 
 
 suite, rows = load("clients"), load("rows")
-USER = pwd.getpwnam("nobody")
+USER = "nobody"
 SOCKET = containers.SOCKETS / containers.APP / "bus"
-AS_USER = ("setpriv", f"--reuid={USER.pw_uid}", f"--regid={USER.pw_gid}", "--clear-groups")
+DOOR = "accessory-door.service"
+DOOR_USER = "accessory-door"
+DOOR_CONFIGURATION = Path("/etc/accessory-setup/door.conf")
+KEY = Path(f"/etc/accessory-setup/keys/{containers.APP}.key")
+
+
+def as_user(name):
+    user = pwd.getpwnam(name)
+    return ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
 
 
 class World:
@@ -53,8 +61,11 @@ class World:
             self.machine.bus.get_object("org.bluez", path, introspect=False).Disconnect(dbus_interface="org.bluez.Device1")
             self.wait(lambda: not self.is_linked(), "the link to end")
         self.program = self.machine.start(
-            "client", *AS_USER, *suite.command(self.client), listens=True,
-            environment=suite.environment(SOCKET, suite.PACKAGES / str(self.client.packages)))
+            "client", *as_user(USER), *suite.command(self.client), listens=True,
+            environment=suite.environment(SOCKET, suite.PACKAGES / str(self.client.packages)) | self.doors())
+
+    def doors(self):
+        return {"DOORS": f"127.0.0.1={KEY.read_text().strip()}"} if self.client.isElsewhere else {}
 
     @property
     def lines(self):
@@ -101,19 +112,41 @@ class World:
         self.machine.wait_for_bluetooth()
 
 
-def prepare(machine):
+def prepare(machine, client):
     """With the accessory granted to the app of the socket, and nothing else."""
-    if Path("/usr/bin/accessoryctl").exists() and SOCKET.exists() and [each["app"] for each in machine.grants()] == [containers.APP]:
+    machine.installed()
+    user = DOOR_USER if client.isElsewhere else USER
+    if SOCKET.exists() and SOCKET.owner() == user and [each["app"] for each in machine.grants()] == [containers.APP]:
         return
-    containers.prepare(machine, SocketUser=USER.pw_name)
+    if client.isElsewhere:
+        open_door(machine)
+    containers.prepare(machine, **{"Remote": KEY} if client.isElsewhere else {"SocketUser": USER})
     picker = machine.picker("Dice 4F")
     picker.wait_for("waiting for a picker", 60)
-    machine.run(*AS_USER, "env", f"DBUS_SYSTEM_BUS_ADDRESS=unix:path={SOCKET}", machine.dice, "add", "--timeout", STANDSTILL * 90, seconds=240)
+    machine.run(*as_user(user), "env", f"DBUS_SYSTEM_BUS_ADDRESS=unix:path={SOCKET}", machine.dice, "add", "--timeout", STANDSTILL * 90, seconds=240)
     expect(picker.wait_exit(60) == 0, f"the picker ended with an error: {picker.lines[-1:]}")
+    if client.isElsewhere:
+        # It asks the daemon on the app's socket for the key's file.
+        machine.wait_until(lambda: "app may connect" in machine.journal(f"--unit={DOOR}"), 60, "the door to read the key", every=0.2)
+
+
+def open_door(machine):
+    """As an administrator does, for this machine alone. The package leaves the door shut."""
+    if machine.state(DOOR) == "active":
+        return
+    enabled = machine.systemctl("is-enabled", DOOR, fails=True)
+    expect(enabled == "disabled" and machine.state(DOOR) == "inactive", f"the door is {enabled} and {machine.state(DOOR)}")
+    DOOR_CONFIGURATION.write_text("[Door]\nListen=127.0.0.1\nName=lab\n")
+    said = machine.run("/usr/bin/accessory-door", "--new-key", KEY)
+    expect(said == KEY.read_text().strip(), "the printed key is another")
+    status = KEY.stat()
+    expect((status.st_mode & 0o777, KEY.group(), KEY.parent.group()) == (0o640, DOOR_USER, DOOR_USER), f"the key's file is {status}")
+    machine.systemctl("start", DOOR)
+    expect(machine.state(DOOR) == "active", f"the door is {machine.state(DOOR)}")
 
 
 def expect_results(machine, client):
-    prepare(machine)
+    prepare(machine, client)
     world = World(machine, client)
     expected = lambda row: suite.expected(client, row, lab=True)
     differing = []

@@ -112,6 +112,9 @@ class Gateway:
             "accessoryctl status": Step(shows="Bluetooth"),
             "adduser alice accessory-picker": Step(leaves=("id -nG alice | grep -w accessory-picker",)),
             "apt install ./cockpit-accessories_*.deb": Step(agree, leaves=("systemctl is-active cockpit.socket", "test -f /usr/share/cockpit/accessories/index.html")),
+            "apt install ./accessory-door_*.deb": Step(
+                agree, leaves=("! systemctl --quiet is-enabled accessory-door", "! systemctl --quiet is-active accessory-door",
+                               "test \"$(stat -c %U:%G:%a /etc/accessory-setup/keys)\" = root:accessory-door:750")),
             "accessoryctl lockdown on": Step(leaves=("accessoryctl lockdown status | grep on",)),
             "accessoryctl explain com.example.dice": Step(shows="."),
             "accessoryctl picker": Step(self.pick),

@@ -9,10 +9,62 @@ from framework import check
 from lab import DAEMON_NAME, expect
 from machine import DAEMON, GRANTS
 
-PACKAGES = ("accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
+# Of an app elsewhere.
+REMOTE = """\
+[Application]
+Id=com.example.remote
+Name=Remote
+Remote=/etc/accessory-setup/keys/com.example.remote.key
+
+[AccessorySetup]
+Supports=Bluetooth;
+BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;
+"""
+PACKAGES = ("accessory-door", "accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
+DOOR = "accessory-door.service"
+DOOR_CONFIGURATION = Path("/etc/accessory-setup/door.conf")
+NO_IPV6 = Path("/run/systemd/system/accessory-door.service.d/no-ipv6.conf")
 LOCAL_BUS_CONFIGURATION = Path("/etc/dbus-1/system-local.conf")
 # Where something could be left: whatever a program or systemd writes by itself.
 PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", "/usr/lib/systemd", "/usr/share/dbus-1", "/usr/share/polkit-1")
+
+
+@check(seconds=300)
+def the_door_is_opened_by_its_admin(machine):
+    """Not by the package, because it listens on the network; an upgrade restarts it if it runs, and a removal ends it."""
+    machine.installed()
+    (package,) = (each for each in machine.debs if machine.run("dpkg-deb", "--field", each, "Package") == "accessory-door")
+
+    def expect_closed():
+        enabled = machine.systemctl("is-enabled", DOOR, fails=True)
+        expect(enabled == "disabled" and machine.state(DOOR) == "inactive", f"the door is {enabled} and {machine.state(DOOR)}")
+
+    machine.systemctl("stop", DOOR)
+    # An earlier check's, which listens on one address.
+    DOOR_CONFIGURATION.unlink(missing_ok=True)
+    machine.run("dpkg", "--install", package, seconds=180)
+    expect_closed()
+    # Also on a machine without IPv6, for which the error is the same.
+    NO_IPV6.parent.mkdir(parents=True, exist_ok=True)
+    NO_IPV6.write_text("[Service]\nRestrictAddressFamilies=\nRestrictAddressFamilies=AF_INET AF_UNIX\n")
+    machine.systemctl("daemon-reload")
+    machine.systemctl("start", DOOR)
+    expect("nothing to listen on" in machine.journal(f"--unit={DOOR}"), "the door listens on IPv6")
+    NO_IPV6.unlink()
+    machine.systemctl("daemon-reload")
+    before = machine.show(DOOR, "MainPID")
+    machine.run("dpkg", "--install", package, seconds=180)
+    machine.wait_until(lambda: machine.state(DOOR) == "active", 60, "the door to be open", every=0.1)
+    expect(machine.show(DOOR, "MainPID") != before, "an upgrade leaves the older door open")
+    machine.run("dpkg", "--remove", "accessory-door", seconds=180)
+    # A manifest that came before the package counts as soon as there is the door's user.
+    machine.run("userdel", "accessory-door")
+    machine.declare("com.example.remote", REMOTE)
+    is_good = lambda: any(line.startswith("com.example.remote ") and " good " in line for line in machine.accessoryctl("apps").splitlines())
+    expect(not is_good(), "an app elsewhere needs no door")
+    machine.run("dpkg", "--install", package, seconds=180)
+    expect_closed()
+    machine.wait_until(is_good, 30, "the manifest to be read again", every=0.2)
 
 
 @check(seconds=300)
@@ -20,7 +72,7 @@ def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
     machine.installed()
     machine.accessoryctl("lockdown", "on", "--except", "lab-radio@.service")
     before = machine.lockdown()["exceptions"]
-    said = machine.run("dpkg", "--remove", *(each for each in ("cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
+    said = machine.run("dpkg", "--remove", *(each for each in ("accessory-door", "cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
     expect("the lock-down of org.bluez ends" in said, f"dpkg says {said}")
     expect(not LOCAL_BUS_CONFIGURATION.exists(), "BlueZ is still locked down")
     expect(not drop_ins(), f"systemd has {drop_ins()}")
@@ -35,8 +87,9 @@ def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
 @check(seconds=240)
 def a_purge_leaves_nothing(machine):
     machine.installed()
-    # The bus' configuration is the admin's: additions to it must be removed, too.
+    # Of the admin's: additions to the bus' configuration, and keys, must be removed, too.
     machine.accessoryctl("lockdown", "on")
+    machine.run("/usr/bin/accessory-door", "--new-key", "/etc/accessory-setup/keys/com.example.left.key")
     expect(LOCAL_BUS_CONFIGURATION.exists() and GRANTS.exists(), "there is nothing to leave")
     names = [name for name in PACKAGES if is_installed(name)]
     expect("accessorysetupd" in names and "accessoryctl" in names, f"installed are {names}")
