@@ -100,6 +100,7 @@ class TwoGateways(APITest):
 
     def test_the_nearer_one_is_used_and_then_the_other(self):
         self.assertEqual(self.ask("list"), f"ok list {ADDRESS}")
+        self.assertEqual(self.ask("heard", ADDRESS, "2"), "ok heard")
         self.until("connect", ADDRESS)
         self.assertEqual(self.links(), (True, False))
         self.assertTrue(self.ask("read", ROLLS).startswith("ok read "))

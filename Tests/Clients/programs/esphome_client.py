@@ -31,6 +31,11 @@ async def main():
     import bleak_client
 
     class Client(bleak_client.Client):
+        async def heard(self, address, gateways):
+            """Waits until so many gateways have heard the device."""
+            while len(manager.async_scanner_devices_by_address(address, True)) < int(gateways):
+                await asyncio.sleep(0.05)
+
         async def connect(self, address):
             # The manager connects to devices that a scanner has heard.
             while manager.async_ble_device_from_address(address, True) is None:
