@@ -61,7 +61,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man docc demo web test kills damage air answers calls outside lab lab-all fresh bench bench-presence fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
+.PHONY: help deps build release man check-man docc demo web test kills damage air answers calls outside lab lab-all fresh bench bench-door bench-presence fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
@@ -196,6 +196,13 @@ bench: release
 bench-presence: build
 	@Tests/Support/deps-test
 	BIN=$(CURDIR)/$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Bench/presence
+
+# Beside a local bleak; SwiftPM builds only what has changed.
+bench-door: release
+	@Tests/Support/deps-test
+	@Tests/Support/deps-clients
+	$(SWIFT) build $(RELEASE_FLAGS) --product accessory-sim
+	BIN=$(CURDIR)/$(RELEASE) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Bench/door
 
 # All answers that there may be to the daemon's calls: many minutes.
 answers: build

@@ -10,6 +10,8 @@ struct AdvertQueue {
     /// A burst of ten thousand devices must not fill the memory; a client that reads gets the queue many times a
     /// second.
     static let limit = 512
+    /// So many are sent at once: a burst comes within the time that a few wait.
+    static let batch = 128
 
     private struct Entry {
         let path: ObjectPath
@@ -22,6 +24,8 @@ struct AdvertQueue {
     private var latest: [ObjectPath: Int] = [:]
 
     var isEmpty: Bool { waiting.isEmpty }
+    /// Whether another batch is complete.
+    var hasBatch: Bool { !waiting.isEmpty && waiting.count % Self.batch == 0 }
 
     mutating func add(_ properties: Properties<Device1>, of path: ObjectPath) {
         let data = properties.advertisingData

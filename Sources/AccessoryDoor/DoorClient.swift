@@ -97,7 +97,7 @@ final class DoorClient {
         guard let app = server.apps[key.app], app.keyID == key else { return end("its key was revoked") }
         guard server.admits(app) else { return end("too many connections with this key") }
         do throws(BusError) {
-            let connection = try ProxyConnection(self, app, key, server.gateway, server.loop, server.log)
+            let connection = try ProxyConnection(self, app, key, server)
             phase = .proxied(key, connection)
             app.clients.append(self)
             server.log.notice(

@@ -29,6 +29,8 @@ public final class DoorServer {
     private var sockets: [FileDescriptor] = []
     private var sources: [LoopSource] = []
     private var clients: [DoorClient] = []
+    /// Links of clients that are gone, which the daemon has not taken back yet.
+    var linksToGiveBack = 0
     private var refusals = (minute: Int64(0), count: 0)
 
     /// - Parameter directory: of apps' own sockets, as `ID/bus`.
@@ -65,11 +67,12 @@ public final class DoorServer {
         log.notice("listening", metadata: ["port": "\(settings.port)", "name": "\(gateway.info.name)"])
     }
 
-    /// Ends all clients, and gives their links back.
+    /// Ends all clients, and gives their links back as far as the daemon answers soon.
     public func end() {
         for source in sources { source.cancel() }
         for client in clients { client.end("the door closes") }
         apps.end()
+        _ = loop.run(until: { linksToGiveBack == 0 }, timeout: .seconds(2))
     }
 
     // MARK: Sockets
@@ -81,7 +84,7 @@ public final class DoorServer {
         guard descriptor >= 0 else { throw DoorError(address, port) }
         let socket = FileDescriptor(owning: descriptor)
         set(socket, Int32(SOL_SOCKET), SO_REUSEADDR, 1)
-        var bound: Int32
+        let isBound: Bool
         if isNew {
             // IPv4 has a socket of its own.
             set(socket, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1)
@@ -89,24 +92,24 @@ public final class DoorServer {
             place.sin6_family = sa_family_t(AF_INET6)
             place.sin6_port = port.bigEndian
             withUnsafeMutableBytes(of: &place.sin6_addr) { $0.copyBytes(from: address.bytes) }
-            bound = withUnsafePointer(to: &place) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in6>.size))
-                }
-            }
+            isBound = bind(socket, to: place)
         } else {
             var place = sockaddr_in()
             place.sin_family = sa_family_t(AF_INET)
             place.sin_port = port.bigEndian
             withUnsafeMutableBytes(of: &place.sin_addr) { $0.copyBytes(from: address.bytes) }
-            bound = withUnsafePointer(to: &place) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-                }
-            }
+            isBound = bind(socket, to: place)
         }
-        guard bound == 0, Glibc.listen(descriptor, 64) == 0 else { throw DoorError(address, port) }
+        guard isBound, Glibc.listen(descriptor, 64) == 0 else { throw DoorError(address, port) }
         return socket
+    }
+
+    private static func bind<Place>(_ socket: FileDescriptor, to place: Place) -> Bool {
+        (withUnsafePointer(to: place) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.bind(socket.rawValue, $0, socklen_t(MemoryLayout<Place>.size))
+            }
+        }) == 0
     }
 
     private static func set(_ socket: FileDescriptor, _ level: Int32, _ option: Int32, _ value: Int32) {

@@ -7,7 +7,6 @@ internal import BlueZObjects
 internal import DBusKit
 internal import InternetAddresses
 internal import ESPHomeAPI
-internal import Logging
 
 /// The data path of one client.
 final class ProxyConnection {
@@ -20,6 +19,7 @@ final class ProxyConnection {
 
     private unowned let client: DoorClient
     private let app: RemoteApp
+    private unowned let server: DoorServer
     private let loop: MainLoop
     private let connection: Connection
     private var session: ProxySession
@@ -30,12 +30,13 @@ final class ProxyConnection {
 
     /// - Throws: when the socket takes no connection now.
     init(
-        _ client: DoorClient, _ app: RemoteApp, _ key: KeyID, _ gateway: ProxySession.Gateway, _ loop: MainLoop, _ log: Logger
+        _ client: DoorClient, _ app: RemoteApp, _ key: KeyID, _ server: DoorServer
     ) throws(BusError) {
         self.client = client
         self.app = app
-        self.loop = loop
-        session = ProxySession(gateway)
+        self.server = server
+        loop = server.loop
+        session = ProxySession(server.gateway)
         connection = Connection(
             greeting: try Connection.Opening(.server("unix:path=\(app.socket)")), loop: loop, reading: .streamed(Self.pace)
         ) { _ in }
@@ -90,6 +91,7 @@ final class ProxyConnection {
                 timers[timer] = nil
                 handle(timer == .flush ? .flush(isCongested: client.isCongested) : .retryScan)
             }
+        case .flushNow: handle(.flush(isCongested: client.isCongested))
         case .end: client.end(nil)
         }
     }
@@ -116,9 +118,10 @@ final class ProxyConnection {
         connection.onDisconnect = nil
         // The connection lives until the last answer: the view forgets the calls of a client that is gone.
         for link in session.links.values where !isHeldByOthers(link.path) {
+            server.linksToGiveBack += 1
             connection.call(
                 BlueZ.service, link.path, Device1.interface, Device1.Member.disconnect, timeout: Self.farewellTime
-            ) { [connection] _ in withExtendedLifetime(connection) {} }
+            ) { [connection, server] _ in withExtendedLifetime(connection) { server.linksToGiveBack -= 1 } }
         }
         // It may be in the middle of a message that led here.
         loop.soon { [connection] in withExtendedLifetime(connection) {} }

@@ -90,6 +90,7 @@ extension ProxySession {
         guard device.rssi != nil, !changed.isDisjoint(with: Properties<Device1>.advertised) else { return [] }
         let isFirst = adverts.isEmpty
         adverts.add(device, of: path)
+        if adverts.hasBatch { return [.flushNow] }
         return isFirst ? [.schedule(.flush)] : []
     }
 

@@ -30,6 +30,8 @@ struct ProxySession {
         /// Ends with exactly one `answered`.
         case call(CallID, Call)
         case schedule(Timer)
+        /// Ends with `flush` at once.
+        case flushNow
         /// Ends the connection once everything has been sent.
         case end
     }

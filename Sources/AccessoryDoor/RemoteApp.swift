@@ -52,7 +52,8 @@ final class RemoteApp {
     func end() {
         retry?.cancel()
         disconnect()
-        set(nil)
+        terms = nil
+        cutOff()
     }
 
     private func connect() {

@@ -131,7 +131,6 @@ enum Main {
         ServiceManager.keepAlive(on: loop)
         withExtendedLifetime(announcement) { loop.run() }
         server.end()
-        loop.iterate(mayBlock: false)
         log.notice("stopped")
         return EXIT_SUCCESS
     }

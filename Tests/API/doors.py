@@ -36,7 +36,7 @@ class DoorTest(APITest):
     """The app dice is elsewhere. Its accessory is pink."""
 
     scenario = scenario(accessory("pink", 1, gatt=GATT, adverts=adverts("pink")), accessory("other", 2, gatt=GATT, adverts=adverts("other")))
-    settings = ""
+    settings = "Announce=no\n"
     item = item("Pink")
 
     def setUp(self):

@@ -6,6 +6,8 @@ import hashlib
 import os
 import signal
 
+import dbus.service
+
 from doors import CONFIGURATION, DICE, GATT, OTHER, PINKS, ROLLS, WRITTEN, DoorTest, adverts, short
 from harness.clients import Client
 from harness.door import Key
@@ -92,7 +94,7 @@ class Gateway(DoorTest):
 
 
 class Links(DoorTest):
-    settings = "Connections=1"
+    settings = "Announce=no\nConnections=1\n"
 
     def test_services_values_and_descriptors(self):
         client = self.connected()
@@ -327,6 +329,57 @@ class Kinds(DoorTest):
             heard |= {each.address for each in client.wait("BluetoothLERawAdvertisementsResponse").advertisements}
         answer = client.connect(PINKS)
         self.assertEqual((answer.connected, answer.error != 0), (False, True))
+
+
+class Avahi(dbus.service.Object):
+    """Records the services that are published: the part of Avahi's server that the door uses."""
+
+    def __init__(self, bus):
+        self.groups, self.published = 0, []
+        super().__init__(bus, "/")
+
+    @dbus.service.method("org.freedesktop.Avahi.Server", out_signature="o")
+    def EntryGroupNew(self):
+        self.groups += 1
+        path = dbus.ObjectPath(f"/Client1/EntryGroup{self.groups}")
+        Group(self, path)
+        return path
+
+
+class Group(dbus.service.Object):
+    def __init__(self, avahi, path):
+        self.avahi, self.services = avahi, []
+        super().__init__(avahi.connection, path)
+
+    @dbus.service.method("org.freedesktop.Avahi.EntryGroup", in_signature="iiussssqaay")
+    def AddService(self, _interface, _protocol, _flags, name, kind, domain, host, port, text):
+        self.services.append((str(name), str(kind), str(domain), str(host), int(port), [bytes(each).decode() for each in text]))
+
+    @dbus.service.method("org.freedesktop.Avahi.EntryGroup")
+    def Commit(self):
+        self.avahi.published += self.services
+
+
+class Announced(DoorTest):
+    settings = ""
+
+    def test_avahi_announces_it_and_again_after_a_restart(self):
+        bus = self.world.admin.connection
+        avahi = Avahi(bus)
+        for times in (1, 2):
+            name = dbus.service.BusName("org.freedesktop.Avahi", bus)
+            wait(lambda: len(avahi.published) == times, 20, "the announcement", also_every=0.05)
+            del name
+            wait(lambda: not self.world.admin.has_owner("org.freedesktop.Avahi"), 10, "the name to go", also_every=0.05)
+        service, kind, domain, host, port, text = avahi.published[0]
+        self.assertEqual((service, kind, domain, host, port), ("gateway", "_esphomelib._tcp", "", "", 6053))
+        self.assertEqual(avahi.published[1], avahi.published[0])
+        values = dict(each.split("=", 1) for each in text)
+        mac = self.client().server[1:].split(b"\0")[1].decode()
+        # As Home Assistant needs it to recognise the gateway, and to ask for the key.
+        self.assertEqual(values["mac"], mac.replace(":", "").lower())
+        self.assertEqual(values["api_encryption"], "Noise_NNpsk0_25519_ChaChaPoly_SHA256")
+        self.assertEqual(values["friendly_name"], "gateway")
 
 
 class View(DoorTest):

@@ -131,6 +131,7 @@ private struct Observed {
         switch effect {
         case .end: fail("the end, which the client did not ask for")
         case .schedule(let timer): timers.insert("\(timer)")
+        case .flushNow: timers.insert("flush")
         case .call(_, let call):
             let owner = Self.devices.map { PlayedView.path($0) }.first { call.path == $0 || call.path.isBelow($0) } ?? call.path
             if !view.tree.has(owner, Device1.interface), !view.tree.has(owner, Adapter1.interface) {

@@ -205,6 +205,17 @@ import Testing
         #expect(view.change(2, ["Name": .string("From the disk")]) == [], "it was not heard")
     }
 
+    @Test mutating func aBurstIsSentInBatches() {
+        search()
+        var words: [String] = []
+        for number in 1...AdvertQueue.batch {
+            words += view.change(1, ["RSSI": .int16(-40), "Name": .string("\(number)")]).words
+        }
+        #expect(words == ["flush", "flush now"])
+        let sent = view.handle(.flush(isCongested: false))
+        #expect(sent.count == AdvertQueue.batch / 32 && view.handle(.flush(isCongested: false)) == [])
+    }
+
     @Test mutating func aCongestedClientGetsAdvertsLater() {
         search()
         _ = view.change(1, ["RSSI": .int16(-41)])

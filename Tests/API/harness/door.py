@@ -36,14 +36,14 @@ class Key:
 class Door(Program):
     """accessory-door on the sockets of a world."""
 
-    def __init__(self, world, *options, environment={}, before=(), settings="", address=None):
+    def __init__(self, world, *options, environment={}, before=(), settings="Announce=no\n", address=None):
         process = os.getpid()
         self.address = address or f"127.{1 + process // 256 % 250}.{process % 256}.{next(_numbers)}"
         self.configuration = world.directory / f"door-{self.address}.conf"
-        self.configuration.write_text(f"[Door]\nListen={self.address}\nName=gateway\nAnnounce=no\n{settings}")
+        self.configuration.write_text(f"[Door]\nListen={self.address}\nName=gateway\n{settings}")
         super().__init__(
             *before, "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", BIN / "accessory-door",
-            "--config", self.configuration, "--app-sockets", world.app_sockets, "--log-level", "debug", *options,
+            "--bus", world.bus.address, "--config", self.configuration, "--app-sockets", world.app_sockets, "--log-level", "debug", *options,
             environment=environment)
         self.wait_for("listening")
 

@@ -135,6 +135,7 @@ extension ProxySession.Effect {
         switch self {
         case .call(_, let call): "\(call.member) \(call.path.rawValue.split(separator: "/").last ?? "")"
         case .schedule(let timer): "\(timer)"
+        case .flushNow: "flush now"
         case .end: "end"
         case .send(let message): message.words
         }

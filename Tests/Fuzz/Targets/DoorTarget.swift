@@ -231,6 +231,7 @@ private struct KeyedClient {
         switch effect {
         case .end: hasEnded = true
         case .schedule(let timer): timers.insert(timer)
+        case .flushNow: timers.insert(.flush)
         case .call(let id, let call):
             expect(calls.updateValue(call, forKey: id) == nil, "the number \(id) again")
             expect(tree.has(call.path, call.interface), "\(call.member) of \(call.path), which has no \(call.interface)")
