@@ -197,7 +197,7 @@ bench-presence: build
 	@Tests/Support/deps-test
 	BIN=$(CURDIR)/$(BIN) Tests/Support/in-memory /usr/bin/python3 -W ignore Tests/Bench/presence
 
-# Beside a local bleak; SwiftPM builds only what has changed.
+# Beside a local bleak.
 bench-door: release
 	@Tests/Support/deps-test
 	@Tests/Support/deps-clients
