@@ -134,25 +134,20 @@ extension ProxySession {
         return messages.map { .send($0) } + [.send(.servicesDone(address: address))]
     }
 
-    private func failed(_ address: UInt64, _ handle: UInt32, _ error: GATTError) -> [Effect] {
+    func failed(_ address: UInt64, _ handle: UInt32, _ error: GATTError) -> [Effect] {
         [.send(.failed(address: address, handle: handle, error))]
     }
 
     /// The attribute of a request, or the reason why there is none.
-    private mutating func target(_ address: UInt64, _ handle: UInt32, _ tree: BlueZTree) -> Result<Attributes.Target, GATTFailure> {
-        guard let attributes = links[address]?.attributes(tree) else { return .failure(GATTFailure(.notConnected)) }
-        guard let target = attributes.target(handle) else { return .failure(GATTFailure(.invalidHandle)) }
-        return isBusy ? .failure(GATTFailure(.busy)) : .success(target)
-    }
-
-    private struct GATTFailure: Error {
-        let error: GATTError
-        init(_ error: GATTError) { self.error = error }
+    private mutating func target(_ address: UInt64, _ handle: UInt32, _ tree: BlueZTree) -> Result<Attributes.Target, GATTError> {
+        guard let attributes = links[address]?.attributes(tree) else { return .failure(.notConnected) }
+        guard let target = attributes.target(handle) else { return .failure(.invalidHandle) }
+        return isBusy ? .failure(.busy) : .success(target)
     }
 
     mutating func read(_ address: UInt64, _ handle: UInt32, _ tree: BlueZTree) -> [Effect] {
         switch target(address, handle, tree) {
-        case .failure(let failure): return failed(address, handle, failure.error)
+        case .failure(let error): return failed(address, handle, error)
         case .success(.characteristic(let path)):
             let call = Call(
                 path: path, interface: GattCharacteristic1.interface, member: GattCharacteristic1.Member.readValue,
@@ -173,7 +168,7 @@ extension ProxySession {
         _ address: UInt64, _ handle: UInt32, _ value: [UInt8], needsResponse: Bool, _ tree: BlueZTree
     ) -> [Effect] {
         switch target(address, handle, tree) {
-        case .failure(let failure): return failed(address, handle, failure.error)
+        case .failure(let error): return failed(address, handle, error)
         case .success(.characteristic(let path)):
             let call = Call(
                 path: path, interface: GattCharacteristic1.interface, member: GattCharacteristic1.Member.writeValue,
@@ -191,7 +186,7 @@ extension ProxySession {
 
     mutating func notify(_ address: UInt64, _ handle: UInt32, _ isEnabled: Bool, _ tree: BlueZTree) -> [Effect] {
         switch target(address, handle, tree) {
-        case .failure(let failure): return failed(address, handle, failure.error)
+        case .failure(let error): return failed(address, handle, error)
         case .success(.characteristic(let path)): return setNotifying(address, handle, path, isEnabled, isWrite: false)
         case .success: return failed(address, handle, .invalidHandle)
         }
@@ -203,7 +198,7 @@ extension ProxySession {
     ) -> [Effect] {
         let interface = GattCharacteristic1.interface
         if isOn == links[address]?.notifying.contains(path) {
-            return [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
+            return notifyingSet(address, handle, isWrite: isWrite)
         }
         if isOn {
             links[address]?.notifying.insert(path)
@@ -213,5 +208,9 @@ extension ProxySession {
         links[address]?.notifying.remove(path)
         let stop = Call(path: path, interface: interface, member: GattCharacteristic1.Member.stopNotify)
         return [call(stop, .stopNotify(address, handle, isWrite: isWrite))]
+    }
+    /// The answer to a client that has turned notifications on or off, by writing their configuration or by a request.
+    func notifyingSet(_ address: UInt64, _ handle: UInt32, isWrite: Bool) -> [Effect] {
+        [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
     }
 }

@@ -214,10 +214,10 @@ struct ProxySession {
         case .connect(let address): return connected(address, error, tree)
         case .disconnect(let address): return disconnected(address)
         case .read(let address, let handle):
-            if let error { return failed(address, handle, error) }
+            if let error { return failed(address, handle, GATTError(error)) }
             return [.send(.read(address: address, handle: handle, (try? result.get())?.first?.bytesValue ?? []))]
         case .write(let address, let handle):
-            return error.map { failed(address, handle, $0) } ?? [.send(.wrote(address: address, handle: handle))]
+            return error.map { failed(address, handle, GATTError($0)) } ?? [.send(.wrote(address: address, handle: handle))]
         case .startNotify(let address, let handle, let path, let isWrite):
             if let error {
                 // Unless it was turned off and on again meanwhile.
@@ -225,19 +225,15 @@ struct ProxySession {
                     if case .startNotify(address, _, path, _) = $0 { true } else { false }
                 }
                 if !isTriedAgain { links[address]?.notifying.remove(path) }
-                return failed(address, handle, error)
+                return failed(address, handle, GATTError(error))
             }
-            return [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
+            return notifyingSet(address, handle, isWrite: isWrite)
         case .stopNotify(let address, let handle, let isWrite):
-            return [.send(isWrite ? .wrote(address: address, handle: handle) : .notify(address: address, handle: handle))]
+            return notifyingSet(address, handle, isWrite: isWrite)
         case .filter(let adapter): return filtered(adapter)
         case .startDiscovery(let adapter): return discoveryStarted(adapter, error, tree)
         case .stopDiscovery, .abandoned: return []
         }
-    }
-
-    private func failed(_ address: UInt64, _ handle: UInt32, _ error: BusError) -> [Effect] {
-        [.send(.failed(address: address, handle: handle, GATTError(error)))]
     }
 
     // MARK: Objects

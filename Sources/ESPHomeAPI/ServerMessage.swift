@@ -325,7 +325,7 @@ extension ServerMessage.UUID128 {
 
 /// An error that a client knows: of GATT (Core Specification 5.4, Vol 3, Part F, 3.4.1.1), of the controller (Vol 1,
 /// Part F), and of ESP-IDF (esp_gatt_status_t).
-public struct GATTError: Equatable, Sendable {
+public struct GATTError: Error, Equatable, Sendable {
     /// The number in the API.
     public let rawValue: Int
 
