@@ -105,12 +105,14 @@ public struct AuditEntry: Hashable, Sendable {
     }
 }
 
-/// A selection of the trail's lines: the newest `limit`, oldest first.
+/// A selection of the trail's lines, oldest first: the newest `limit`, or with `from` the oldest `limit`.
 public struct AuditQuery: Hashable, Sendable {
     /// Only lines of this app; nil for all.
     public var app: AppID?
     /// Seconds since 1970.
     public var since: Int64?
+    /// Only lines with this number or a higher one, beginning with the oldest; nil for the newest lines.
+    public var from: Int64?
     /// How many lines at most, 1 or more.
     public var limit = 1000
 

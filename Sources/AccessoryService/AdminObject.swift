@@ -101,6 +101,7 @@ final class AdminObject: ServiceObject {
                 guard let app = AppID(text) else { throw .invalidArguments("app: \(text): not an app's identifier") }
                 query.app = app
             case ("since", .uint64(let time)): query.since = Int64(clamping: time)
+            case ("from", .uint64(let number)): query.from = Int64(clamping: number)
             case ("limit", .uint32(let limit)):
                 guard (1...10_000).contains(limit) else { throw .invalidArguments("limit: \(limit): must be 1 to 10000") }
                 query.limit = Int(limit)

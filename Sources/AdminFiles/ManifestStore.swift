@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All manifests of the machine: the vendor's directory, overridden file by file by the admin's; both are watched.
+// All manifests of the machine: the vendor's directory, overridden file by file by that of a fleet's agent, and both by
+// the admin's; all are watched.
 
 public import AccessoryModel
 public import DBusKit
@@ -12,7 +13,7 @@ public final class ManifestStore {
     public private(set) var apps: [AppID: AppManifest] = [:]
     /// Problems, by file.
     public private(set) var problems: [String: [KeyFileProblem]] = [:]
-    /// Vendor first, admin last.
+    /// The weakest first: the admin's is the last one.
     public let directories: [String]
 
     private let log: Logger
@@ -21,8 +22,10 @@ public final class ManifestStore {
     /// Work for after the next reading.
     private var waiting: [() -> Void] = []
 
-    /// The vendor's directory, then the admin's.
-    public static let standardDirectories = ["/usr/share/accessory-setup/apps", "/etc/accessory-setup/apps"]
+    /// The vendor's directory, that of a fleet's agent, and the admin's.
+    public static let standardDirectories = [
+        "/usr/share/accessory-setup/apps", "/var/lib/accessory-fleet/apps", "/etc/accessory-setup/apps",
+    ]
 
     /// - Parameters:
     ///   - directories: files of later ones override those of earlier ones. They need not exist.

@@ -171,8 +171,8 @@ public enum PolicyReader {
     }
 }
 
-/// All policy files of a watched directory, and the claim lists beside it. While a policy file has a problem, no
-/// accessory is set up and no rule approves; a claim list with a problem is left out.
+/// All policy files of the watched directories, and the claim lists beside the last one. While a policy file of any
+/// directory has a problem, no accessory is set up and no rule approves; a claim list with a problem is left out.
 public final class PolicyStore {
     /// The policy of all files. With a `problem` it must not be used.
     public private(set) var policy = AccessPolicy()
@@ -183,25 +183,28 @@ public final class PolicyStore {
     /// Called after a change of the problems, and after `onChange`.
     public var onProblems: (() -> Void)?
     private let onChange: (AccessPolicy) -> Void
-    private let directory: String
+    private let directories: [String]
     private let listDirectory: String
     private let log: Logger
     private var reading: RepeatedReading?
 
-    /// The admin's directory; vendors have none.
-    public static let standardDirectory = "/etc/accessory-setup/policy.d"
+    /// The directory of a fleet's agent, then the admin's; vendors have none.
+    public static let standardDirectories = ["/var/lib/accessory-fleet/policy.d", "/etc/accessory-setup/policy.d"]
 
     /// - Parameters:
-    ///   - directory: of the policy files; claim lists are in `claims.d` beside it.
+    ///   - directories: of the policy files, one or more, which add up in this order and need not exist; claim lists
+    ///     are in `claims.d` beside the last one.
     ///   - loop: for watching; nil reads once.
     ///   - onChange: called after a change of the policy, the first reading included.
-    public init(directory: String, loop: MainLoop?, log: Logger, onChange: @escaping (AccessPolicy) -> Void = { _ in }) {
+    public init(directories: [String], loop: MainLoop?, log: Logger, onChange: @escaping (AccessPolicy) -> Void = { _ in }) {
+        precondition(!directories.isEmpty)
         self.onChange = onChange
-        self.directory = directory
-        listDirectory = (directory.lastIndex(of: "/").map { directory[...$0] } ?? "") + "claims.d"
+        self.directories = directories
+        let last = directories[directories.count - 1]
+        listDirectory = (last.lastIndex(of: "/").map { last[...$0] } ?? "") + "claims.d"
         self.log = log
         if let loop {
-            reading = RepeatedReading([directory, listDirectory], "policy files", loop: loop, log: log) { [weak self] in
+            reading = RepeatedReading(directories + [listDirectory], "policy files", loop: loop, log: log) { [weak self] in
                 self?.load(&$0)
             }
             reading?.read()
@@ -214,13 +217,15 @@ public final class PolicyStore {
     private func load(_ files: inout RememberedFiles) {
         var policy = AccessPolicy()
         var problems: [KeyFileProblem] = []
-        do throws(SystemFileError) {
-            for name in try files.names(in: directory) where name.hasSuffix(".conf") {
-                problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy, &files)
+        for directory in directories {
+            do throws(SystemFileError) {
+                for name in try files.names(in: directory) where name.hasSuffix(".conf") {
+                    problems += PolicyReader.read(path: "\(directory)/\(name)", into: &policy, &files)
+                }
+            } catch {
+                // A directory that is absent has no rules; one that cannot be read may have denials.
+                if !error.isMissing { problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.reason)) }
             }
-        } catch {
-            // Without the directory, the policy is empty.
-            if !error.isMissing { problems.append(KeyFileProblem(file: directory, line: 0, key: "", reason: error.reason)) }
         }
         policy.problem = problems.first.map { "\($0)" }
         let listProblems = readLists(into: &policy, &files)

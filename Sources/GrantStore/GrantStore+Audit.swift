@@ -77,11 +77,13 @@ extension GrantStore: AuditTrail {
     /// The condition of a query; its arguments are the app and the time.
     private static let condition = "(?1 IS NULL OR app = ?1) AND (?2 IS NULL OR time >= ?2)"
 
-    /// The number of the first of the newest `limit` lines of a query; 0 if there are fewer.
+    /// The number at which the lines of a query begin: `from`, or without it the number of the first of the newest
+    /// `limit` lines; 0 if there are fewer.
     ///
     /// - Throws: SQLite's error.
     public func firstLine(of query: AuditQuery) throws -> Int64 {
-        try database.integer(
+        if let from = query.from { return from }
+        return try database.integer(
             "SELECT id FROM audit WHERE \(Self.condition) ORDER BY id DESC LIMIT 1 OFFSET ?3", SQLValue(query.app?.rawValue),
             SQLValue(query.since), SQLValue(query.limit - 1)) ?? 0
     }

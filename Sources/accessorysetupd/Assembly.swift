@@ -73,7 +73,7 @@ struct Assembly {
             extensions: ExtensionSockets(
                 directory: options.appSocketDirectory, units: options.files.socketUnits, loop: loop), log: log)
         let policies = PolicyStore(
-            directory: options.files.policies, loop: loop, log: log, onChange: { [engine] in engine.setPolicy($0) })
+            directories: options.files.policies, loop: loop, log: log, onChange: { [engine] in engine.setPolicy($0) })
         manifests = ManifestStore(directories: options.files.manifests, loop: loop, log: log)
         let inherited = ServiceManager.receiveDescriptors()
         let viewSocket = ViewSocket(options, inherited: inherited, log: log)

@@ -36,7 +36,9 @@ struct Options {
         /// Earlier directories override later ones.
         var socketUnits: [String] { givenUnits.isEmpty ? SocketUnit.standardDirectories : givenUnits }
         fileprivate var givenUnits: [String] = []
-        var policies = PolicyStore.standardDirectory
+        /// All add up.
+        var policies: [String] { givenPolicies.isEmpty ? PolicyStore.standardDirectories : givenPolicies }
+        fileprivate var givenPolicies: [String] = []
         var lockdown = AccessoryService.LockdownFiles()
         /// Nil for the default one, which may be absent.
         fileprivate var configuration: String?
@@ -102,11 +104,18 @@ struct Options {
         Option(
             name: "apps", value: "DIRECTORY",
             help:
-                "A directory of app manifests; repeatable, later ones override (default: /usr/share and /etc/accessory-setup/apps)"
+                """
+                A directory of app manifests; repeatable, later ones override (default: /usr/share/accessory-setup/apps, \
+                /var/lib/accessory-fleet/apps and /etc/accessory-setup/apps)
+                """
         ) { options, value in options.files.given.append(value) },
         Option(
-            name: "policy", value: "DIRECTORY", help: "The directory of policy files (default: /etc/accessory-setup/policy.d)"
-        ) { options, value in options.files.policies = value },
+            name: "policy", value: "DIRECTORY",
+            help: """
+                A directory of policy files; repeatable, all count (default: /var/lib/accessory-fleet/policy.d and \
+                /etc/accessory-setup/policy.d)
+                """
+        ) { options, value in options.files.givenPolicies.append(value) },
         Option(
             name: "lockdown-file", value: "FILE",
             help:

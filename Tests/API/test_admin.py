@@ -9,7 +9,8 @@ import dbus
 from harness.clients import Client, Identity
 from harness.images import PRODUCT
 from harness.names import (
-    ACCESSORY, ADMIN, ADMIN_PATH, APP, BLUE, BUS_ERROR, MANAGER, PICKER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error)
+    ACCESSORY, ADMIN, ADMIN_PATH, APP, BLUE, BUS_ERROR, INVALID_ARGS, MANAGER, PICKER, PINK, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE,
+    UNKNOWN_OBJECT, error)
 from harness.pickers import PickerProgram
 from harness.programs import BIN, Program
 from harness.radio import accessory, scenario
@@ -363,6 +364,31 @@ class TrailTold(AdminTest):
         self.assertEqual(now[0].keys(), {"id", "time", "event", "app", "accessory", "who", "why"})
         for event in ("pickerShown", "offered", "picked", "paired", "granted", "revoked"):
             self.assertEqual([each["event"] for each in whole].count(event), 1, event)
+
+    def test_read_forward_as_a_queue(self):
+        person = self.picker()
+        self.add(self.app(), person, "Dice 4F")
+        self.add(self.app("board", SOMEBODY_ELSE), person, "Dice A2", item("Blue Dice", BLUE), answer={"accept": True})
+        number = dbus.UInt64
+        lines = [plain(each) for each in self.audit()]
+        self.assertGreater(len(lines), 8)
+        read, following = [], 0
+        while page := [plain(each) for each in self.audit(**{"from": number(following)}, limit=dbus.UInt32(3))]:
+            self.assertLessEqual(len(page), 3)
+            read += page
+            following = page[-1]["id"] + 1
+        # Uses may follow meanwhile.
+        self.assertEqual(read[:len(lines)], lines)
+        middle = lines[4]["id"]
+        self.assertEqual(plain(self.audit(**{"from": number(middle)}))[:len(lines) - 4], lines[4:])
+        board = [each for each in lines[4:] if each["app"] == "com.example.board"]
+        self.assertEqual(plain(self.audit(**{"from": number(middle)}, app="com.example.board"))[:len(board)], board)
+        self.assertEqual(self.audit(**{"from": number(0)}, since=number(lines[0]["time"] + 10 ** 6)), [])
+        # Beyond all numbers, and beyond those of the store.
+        for large in (following + 10 ** 6, 2 ** 63 - 1, 2 ** 63, 2 ** 64 - 1):
+            self.assertEqual(self.audit(**{"from": number(large)}), [], large)
+        for wrong in ("1", dbus.Int64(1), dbus.UInt32(1), -1, True):
+            self.assertFails(INVALID_ARGS, self.audit, **{"from": wrong}, says=["from"])
 
     def test_only_admins_hear_it(self):
         app, stranger, follower = self.app(), Client(self.world, Identity("stranger", SOMEBODY_ELSE)), Follower(self.world)

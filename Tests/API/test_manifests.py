@@ -3,12 +3,14 @@
 
 import os
 import re
+import shutil
 import sys
 
 import dbus
 
 from harness.apps import App
 from harness.clients import Client, Identity
+from harness.files import exchange
 from harness.names import APP, MANAGER, ROOT, SESSION, SOMEBODY, SOMEBODY_ELSE, error
 from harness.values import item, sv
 from harness.waiting import wait
@@ -162,6 +164,66 @@ class Manifests(APITest):
         self.world.restart_daemon()
         self.world.daemon.wait_for(re.escape(str(path)), 5)
         self.assertFails(error("ActivationFailed"), App(self.world, "dice").create_session)
+
+
+class Exchanged(APITest):
+    """The agent of a fleet replaces its directory as a whole, between the vendor's and the admin's."""
+
+    apps = ("dice", "board")
+
+    def setUp(self):
+        super().setUp()
+        self.fleet, self.admins = (self.world.directory / each for each in ("fleet-apps", "admins"))
+        self.following = self.world.directory / "next"
+        for each in (self.fleet, self.admins):
+            each.mkdir()
+            self.world.app_directories.append(each)
+        self.world.declare("board", self.admins, Name="The Admin's")
+        self.world.restart_daemon()
+
+    def names(self):
+        return {str(each[APP]["Id"]): str(each[APP]["Name"]) for each in self.world.admin.objects().values() if APP in each}
+
+    def put(self, name, *apps):
+        """The directory of this generation, in the place of the one before."""
+        self.following.mkdir(exist_ok=True)
+        for file in self.following.iterdir():
+            file.unlink()
+        for app in apps:
+            self.world.declare(app, self.following, Name=name)
+        exchange(self.fleet, self.following)
+
+    def wait_names(self, **names):
+        expected = {f"com.example.{app}": name for app, name in names.items()}
+        wait(lambda: self.names() == expected, what=lambda: f"{expected}; known was {self.names()}", also_every=0.05)
+
+    def test_again_and_again(self):
+        self.wait_names(dice="Dice", board="The Admin's")
+        self.put("One", "dice", "board", "lamp")
+        self.wait_names(dice="One", board="The Admin's", lamp="One")
+        self.put("Two", "dice", "toy")
+        self.wait_names(dice="Two", board="The Admin's", toy="Two")
+        shutil.rmtree(self.following)
+        self.put("Three", "lamp")
+        self.wait_names(dice="Dice", board="The Admin's", lamp="Three")
+        # A file that is written in place.
+        self.world.declare("toy", self.fleet, Name="Later")
+        self.wait_names(dice="Dice", board="The Admin's", lamp="Three", toy="Later")
+
+    def test_an_app_may_start_at_once(self):
+        for name in ("lamp", "toy", "other"):
+            app = App(self.world, name)
+            self.put("Fleet", name)
+            app.create_session()
+
+    def test_files_of_the_one_before_hold_up_no_app(self):
+        self.put("One", "lamp")
+        self.wait_names(dice="Dice", board="The Admin's", lamp="One")
+        app = App(self.world, "toy")
+        with (self.following / "com.example.toy.conf").open("w") as file:
+            file.write("[Application]\n")
+            file.flush()
+            self.assertFails(error("ActivationFailed"), app.create_session)
 
 
 class Written(APITest):

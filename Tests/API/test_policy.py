@@ -13,7 +13,8 @@ import dbus.bus
 
 from harness.apps import App
 from harness.clients import Identity
-from harness.names import BLUE, GRANT, NAME, PINK, PROPERTIES, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
+from harness.files import exchange
+from harness.names import ADMIN, ADMIN_PATH, BLUE, GRANT, NAME, PINK, PROPERTIES, ROOT, SOMEBODY, SOMEBODY_ELSE, UNKNOWN_OBJECT, error
 from harness.pickers import PickerProgram
 from harness.programs import BIN, TESTS, Program
 from harness.radio import accessory, scenario
@@ -32,14 +33,15 @@ class PolicyTest(APITest):
     apps = ("dice", "board")
     scenario = scenario(accessory("near", 1, rssi=-40, gatt=GATT), accessory("far", 2, rssi=-80), accessory("blue", 3, service=BLUE))
 
-    def write(self, text, name="10-site.conf"):
+    def write(self, text, name="10-site.conf", directory=None):
         """Writes a policy file and waits until the daemon has read it."""
         read = lambda: sum("policy read" in each for each in self.world.daemon.lines)
         before = read()
-        self.world.policy.mkdir(exist_ok=True)
-        draft = self.world.policy / "draft"
+        directory = directory or self.world.policy
+        directory.mkdir(exist_ok=True)
+        draft = directory / "draft"
         draft.write_text(text)
-        draft.rename(self.world.policy / name)
+        draft.rename(directory / name)
         wait(lambda: read() > before, what="the policy to be read")
 
     def audit(self, *words):
@@ -208,6 +210,104 @@ class Mistakes(PolicyTest):
         self.world.restart_daemon()
         self.picker()
         self.assertFails(error("UserRestricted"), self.app().show_picker, item())
+
+
+class Directories(PolicyTest):
+    """A second directory, of a fleet's agent, before the admin's."""
+
+    CLAIMS = "[Claims]\nId=spring\nApp=com.example.dice\nFrom=2020-01-01T00:00:00Z\nUntil=2100-01-01T00:00:00Z\nSerialInName=*\n\n[Entries]\nserial\nSN-1\n"
+
+    def setUp(self):
+        super().setUp()
+        self.fleet = self.world.directory / "fleet" / "policy.d"
+        self.fleet.parent.mkdir()
+        self.world.policy_directories.insert(0, self.fleet)
+        self.world.restart_daemon()
+
+    def rules(self):
+        """The names of the rules in force, with their files, in order."""
+        return [(str(each["name"]), str(each["source"])) for each in self.world.admin.get(ADMIN_PATH, ADMIN, "Policy") if each["name"]]
+
+    def wait_rules(self, expected):
+        wait(lambda: self.rules() == expected, what=lambda: f"{expected}; in force was {self.rules()}", also_every=0.05)
+
+    def check(self, *words):
+        return ctl("policy", "check", *(each for path in self.world.policy_directories for each in ("--policy", path)), *words)
+
+    def deny(self, name):
+        return f"[Deny {name}]\nAddress=C0:FF:EE:00:00:07\n"
+
+    def test_all_add_up_in_their_order(self):
+        # Neither is there yet.
+        self.assertEqual((self.rules(), self.check()[0]), ([], 0))
+        self.write(self.deny("own"), "10.conf")
+        self.write(self.deny("last"), "20.conf", self.fleet)
+        self.write(self.deny("first"), "10.conf", self.fleet)
+        expected = [("first", str(self.fleet / "10.conf")), ("last", str(self.fleet / "20.conf")), ("own", str(self.world.policy / "10.conf"))]
+        self.assertEqual(self.rules(), expected)
+        status, lines = self.check("--json")
+        self.assertEqual((status, [(each["name"], each["source"]) for each in json.loads("\n".join(lines))["denials"]]), (0, expected))
+        # One directory alone, as before.
+        status, lines = ctl("policy", "check", "--policy", self.fleet, "--json")
+        self.assertEqual((status, [each["name"] for each in json.loads("\n".join(lines))["denials"]]), (0, ["first", "last"]))
+        self.picker()
+        self.write("[Picker]\nAllow=com.example.dice\n", "30.conf", self.fleet)
+        self.write("[Picker]\nDeny=com.example.dice\n", "30.conf")
+        self.assertFails(error("UserRestricted"), self.app().show_picker, item())
+
+    def test_a_mistake_in_either_stops_all(self):
+        person, app = self.picker(), self.app()
+        for directory in self.world.policy_directories:
+            with self.subTest(directory):
+                self.write("[Picker]\nAlow=com.example.dice\n", "10.conf", directory)
+                self.assertFails(error("UserRestricted"), app.show_picker, item(), says=[directory / "10.conf:2", "Alow"])
+                status, lines = self.check()
+                self.assertEqual(status, 1)
+                self.assertIn(f"{directory}/10.conf:2", lines[0])
+                self.write(self.deny("mended"), "10.conf", directory)
+        app.show_picker(item())
+        person.wait_offer("far")
+
+    def test_one_that_cannot_be_read_is_no_permission(self):
+        self.fleet.write_text("a file")
+        self.world.restart_daemon()
+        self.picker()
+        self.assertFails(error("UserRestricted"), self.app().show_picker, item(), says=[self.fleet])
+
+    def test_claim_lists_are_beside_the_last(self):
+        lists = lambda: [str(each["source"]) for each in self.world.admin.get(ADMIN_PATH, ADMIN, "ClaimLists")]
+        for place in (self.fleet.parent, self.world.policy.parent):
+            (place / "claims.d").mkdir()
+            (place / "claims.d" / "spring.conf").write_text(self.CLAIMS)
+        expected = [str(self.world.policy.parent / "claims.d" / "spring.conf")]
+        wait(lambda: lists() == expected, what=lambda: f"one list; there was {lists()}", also_every=0.05)
+        status, lines = self.check("--json")
+        self.assertEqual((status, [each["source"] for each in json.loads("\n".join(lines))["lists"]]), (0, expected))
+
+    def test_one_that_is_exchanged(self):
+        self.write(self.deny("own"))
+        own = ("own", str(self.world.policy / "10-site.conf"))
+        following = self.fleet.parent / "next"
+        self.fleet.mkdir()
+        for number in range(6):
+            following.mkdir(exist_ok=True)
+            # In the directory that was in force before, or in a new one.
+            for file in following.iterdir():
+                file.unlink()
+            for part in "ab":
+                (following / f"{number}-{part}.conf").write_text(self.deny(f"{number}{part}"))
+            exchange(self.fleet, following)
+            expected = [(f"{number}{part}", str(self.fleet / f"{number}-{part}.conf")) for part in "ab"] + [own]
+            self.wait_rules(expected)
+            if number % 2:
+                shutil.rmtree(following)
+        # Files that are written in place, afterwards.
+        self.write(self.deny("later"), "9.conf", self.fleet)
+        self.wait_rules(expected[:2] + [("later", str(self.fleet / "9.conf")), own])
+        # The admin's own directory, too.
+        (self.world.directory / "next.d").mkdir()
+        exchange(self.world.policy, self.world.directory / "next.d")
+        wait(lambda: own not in self.rules(), what="the admin's rule to go", also_every=0.05)
 
 
 class Explaining(PolicyTest):

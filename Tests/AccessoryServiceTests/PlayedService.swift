@@ -177,7 +177,7 @@ final class PlayedService {
             clock: StillClock(), log: log)
         service = AccessoryService(
             engine: engine, manifests: ManifestStore(directories: [directory.path], loop: loop, log: log),
-            policies: PolicyStore(directory: directory.path + "/policy.d", loop: nil, log: log),
+            policies: PolicyStore(directories: [directory.path + "/policy.d"], loop: nil, log: log),
             resolver: CallerResolver(on: server), connection: server, pickerGroup: Self.group, log: log)
         engine.start()
         service.start()

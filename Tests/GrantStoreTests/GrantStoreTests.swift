@@ -185,6 +185,37 @@ import Testing
         #expect(try store.lines(query).isEmpty)
     }
 
+    @Test func theTrailIsReadForwardFromANumber() throws {
+        let store = try open()
+        let numbers = try store.append(
+            (1...30).map { number in
+                AuditEntry(
+                    time: Int64(number), event: .granted, app: AppID(number % 2 == 0 ? "a.b" : "c.d"), who: "uid 0",
+                    why: "\(number)")
+            })
+        var query = AuditQuery()
+        query.limit = 10
+        #expect(try store.lines(query).map(\.id) == Array(numbers[20...]))
+        // From a number on, the oldest lines come first, and each next page begins after the last one.
+        var read: [Int64] = []
+        query.from = 0
+        while case let page = try store.lines(query).map(\.id), let last = page.last {
+            #expect(page.count == 10)
+            read += page
+            query.from = last + 1
+        }
+        #expect(read == numbers)
+        #expect(try store.append([AuditEntry(time: 31, event: .granted, who: "uid 0", why: "31")]) == [query.from])
+        #expect(try store.lines(query).map(\.why) == ["31"])
+        query.from = numbers[9]
+        query.app = AppID("a.b")
+        #expect(try store.lines(query).map(\.time) == [10, 12, 14, 16, 18, 20, 22, 24, 26, 28])
+        query.since = 25
+        #expect(try store.lines(query).map(\.time) == [26, 28, 30])
+        query.from = .max
+        #expect(try store.lines(query).isEmpty)
+    }
+
     @Test(arguments: ["not a database at all", ""])
     func aDamagedFileIsKeptAside(text: String) throws {
         try directory.write("state/grants.sqlite", String(repeating: text, count: 400))

@@ -9,7 +9,7 @@ public protocol AuditTrail: AnyObject {
     ///
     /// - Returns: the numbers, in the order of the lines.
     func append(_ entries: [AuditEntry]) throws -> [Int64]
-    /// The number at which the lines that a query asks for begin.
+    /// The number at which the lines that a query asks for begin; no line need have it.
     func firstLine(of query: AuditQuery) throws -> Int64
     /// The next lines of a query, oldest first.
     ///

@@ -46,23 +46,35 @@ public final class DirectoryWatch {
     }
 
     /// Watches each directory, or while it does not exist the nearest one above it, so that its creation is noticed.
+    /// Directories that have lost their place, such as one that was exchanged for another, are no longer watched: files
+    /// that are written there are no files of the directory.
     ///
     /// - Returns: whether all are watched; the kernel limits descriptors and watches.
     public func renew() -> Bool {
         guard descriptor >= 0 || begin() else { return false }
         var isWatched = true
+        var current: [Int32: String] = [:]
         for directory in directories {
             var path = directory
             while true {
                 let watch = inotify_add_watch(descriptor, path, Self.events)
-                if watch >= 0 { paths[watch] = path }
+                if watch >= 0 { current[watch] = path }
                 if watch >= 0 { break }
                 if errno == ENOSPC || errno == ENOMEM { isWatched = false }
                 guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { break }
                 path = String(path[..<slash])
             }
         }
+        for (watch, path) in paths where current[watch] != path {
+            if current[watch] == nil { inotify_rm_watch(descriptor, watch) }
+            open = open.filter { !Self.isFile($0.key, in: path) }
+        }
+        paths = current
         return isWatched
+    }
+
+    private static func isFile(_ path: String, in directory: String) -> Bool {
+        path.lastIndex(of: "/").map { path[..<$0] == directory } ?? false
     }
 
     /// Files that are open for writing.
@@ -112,6 +124,8 @@ public final class DirectoryWatch {
 
     /// Whether the directory must be read now. A file that is open for writing is read when it is closed.
     private func isChange(_ event: Event) -> Bool {
+        // The end of a watch, by `renew` or after an event that says why.
+        if event.has(IN_IGNORED) { return false }
         guard let directory = paths[event.watch], !event.name.isEmpty else { return true }
         let path = "\(directory)/\(event.name)"
         guard event.has(IN_MODIFY) || event.has(IN_CREATE) && Self.isNewFile(path) else {

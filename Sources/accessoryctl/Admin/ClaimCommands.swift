@@ -98,9 +98,10 @@ extension Policy {
                 accessoryctl explain --air records an air. Exit status: 0 if the app would get any accessory, 1 otherwise.
                 """)
         @Option(
-            name: .customLong("policy"), help: "The directory of policy files; claim lists are in claims.d beside it.",
+            name: .customLong("policy"),
+            help: "A directory of policy files; repeatable, claim lists are in claims.d beside the last one.",
             completion: .directory)
-        var directory = PolicyStore.standardDirectory
+        var policyDirectories: [String] = []
         @Option(
             name: .customLong("apps"), help: "A directory of manifests; repeatable, later ones override.", completion: .directory)
         var directories: [String] = []
@@ -111,7 +112,7 @@ extension Policy {
 
         func run() throws {
             try Ending.guarding {
-                let store = PolicyStore(directory: directory, loop: nil, log: Policy.silence)
+                let store = Policy.store(of: policyDirectories)
                 for problem in store.problems + store.listProblems {
                     StandardOutput.errorLine(StandardOutput.printable("\(problem)"))
                 }

@@ -20,12 +20,14 @@ struct Policy: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Reports errors in policy files, and the resulting rules.",
             discussion: "Exit status: 0 if there are no errors, 1 otherwise.")
-        @Option(name: .customLong("policy"), help: "The directory.", completion: .directory)
-        var directory = PolicyStore.standardDirectory
+        @Option(
+            name: .customLong("policy"), help: "A directory of policy files, as for the daemon's option of this name; repeatable.",
+            completion: .directory)
+        var directories: [String] = []
         @OptionGroup var output: JSONOption
 
         func run() throws {
-            let store = PolicyStore(directory: directory, loop: nil, log: Policy.silence)
+            let store = Policy.store(of: directories)
             if output.json {
                 Output.json(Self.json(store))
                 guard store.problems.isEmpty, store.listProblems.isEmpty else { throw Ending.failed }
@@ -161,6 +163,12 @@ struct Policy: ParsableCommand {
                     }),
             ])
         }
+    }
+
+    /// Reads these directories; without any, those of the daemon.
+    static func store(of directories: [String]) -> PolicyStore {
+        PolicyStore(
+            directories: directories.isEmpty ? PolicyStore.standardDirectories : directories, loop: nil, log: silence)
     }
 
     static func list(_ apps: Set<AppID>) -> String { apps.sorted().map(\.rawValue).joined(separator: ", ") }

@@ -147,7 +147,7 @@ class Daemon(Program):
             arguments += ["--config", world.config]
         super().__init__(
             *before, BIN / "accessorysetupd", "--bus", world.daemon_address, "--state-directory", world.state, "--view", world.view,
-            "--policy", world.policy, "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
+            *(each for path in world.policy_directories for each in ("--policy", path)), "--lockdown-file", world.lockdown_file, "--lockdown-policy", world.lockdown_policy,
             "--lockdown-units", world.lockdown_units, *(each for path in world.socket_units for each in ("--socket-units", path)),
             "--input-directory", world.inputs, "--route-directory", world.routes, "--log-level", "debug",
             "--app-sockets", world.app_sockets, *arguments, environment=TEST_CLOCK | environment, pass_fds=pass_fds)

@@ -47,6 +47,7 @@ class World:
         self.app_sockets.mkdir()
         self.config = self.directory / "accessorysetupd.conf"
         self.policy = self.directory / "policy.d"
+        self.policy_directories = [self.policy]
         self.lockdown_file = self.directory / "system-local.conf"
         self.lockdown_policy = self.directory / "lockdown.conf"
         self.lockdown_units = self.directory / "units"

@@ -243,7 +243,8 @@ private final class World {
         engine = try AccessoryEngine(radio: radio, networks: networks, store: disk, clock: clock, trail: disk, log: log)
         service = AccessoryService(
             engine: engine, manifests: ManifestStore(directories: [manifests], loop: loop, log: log),
-            policies: PolicyStore(directory: manifests + "/none", loop: nil, log: log), resolver: CallerResolver(on: connection),
+            policies: PolicyStore(directories: [manifests + "/none"], loop: nil, log: log),
+            resolver: CallerResolver(on: connection),
             connection: connection, pickerGroup: group, log: log)
         bus = PlayedService(daemonWords, owners: [:])
         bus.types = ["GetConnectionCredentials": "a{sv}", "CheckAuthorization": "(bba{ss})", "GetConnectionUnixProcessID": "u"]
