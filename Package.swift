@@ -28,6 +28,7 @@ let package = Package(
         .executable(name: "accessoryctl", targets: ["accessoryctl"]),
         .executable(name: "accessory-sim", targets: ["accessory-sim"]),
         .executable(name: "accessory-door", targets: ["accessory-door"]),
+        .executable(name: "accessory-fleet", targets: ["accessory-fleet"]),
         .library(name: "AccessorySetupKit", targets: ["AccessorySetupKit"]),
         .library(name: "AccessoryStreams", targets: ["AccessoryStreams"]),
         .library(name: "CoreBluetooth", targets: ["CoreBluetooth"]),
@@ -47,6 +48,7 @@ let package = Package(
         .systemLibrary(name: "CGLib", pkgConfig: "glib-2.0", providers: [.apt(["libglib2.0-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+        .systemLibrary(name: "CMosquitto", pkgConfig: "libmosquitto", providers: [.apt(["libmosquitto-dev"])]),
         .systemLibrary(name: "CSystem"),
         // The effects that a debug build reports, and at which a test may kill it.
         .target(name: "Effects", swiftSettings: settings),
@@ -66,7 +68,7 @@ let package = Package(
         .target(name: "CallsOut", dependencies: ["BlueZInterfaces", "DBusKit"], swiftSettings: settings),
 
         // Files by path, without Foundation.
-        .target(name: "SystemFiles", dependencies: ["Effects"], swiftSettings: settings),
+        .target(name: "SystemFiles", dependencies: ["CSystem", "Effects"], swiftSettings: settings),
 
         // JSON for the tools.
         .target(name: "JSONText", swiftSettings: settings),
@@ -149,6 +151,17 @@ let package = Package(
                 log,
             ], swiftSettings: settings),
 
+        // Many gateways: an MQTT connection, the words of a fleet, and the agent on each gateway.
+        .target(name: "MQTTClient", dependencies: ["CMosquitto", "DBusKit"], swiftSettings: settings),
+        .target(name: "FleetProtocol", dependencies: ["CSodium", "JSONText"], swiftSettings: settings),
+        .target(
+            name: "FleetAgent",
+            dependencies: [
+                "AccessoryBus", "AccessoryModel", "AdminFiles", "CSystem", "DBusKit", "Effects", "FleetProtocol", "JSONText",
+                "KeyFiles",
+                "MQTTClient", "SystemFiles", log,
+            ], swiftSettings: settings),
+
         // The other half of the air. Never BlueZRadio here: a shared bug would hide.
         .target(
             name: "RadioSimulator", dependencies: ["AccessoryModel", "DBusKit", "JSONText", "SystemFiles", log],
@@ -179,6 +192,9 @@ let package = Package(
                 "AccessoryDoor", "AccessoryModel", "DBusKit", "KeyFiles", "NoiseProtocol", "ProgramSupport", "SystemFiles", log,
             ], swiftSettings: settings),
         .executableTarget(
+            name: "accessory-fleet",
+            dependencies: ["AccessoryModel", "DBusKit", "FleetAgent", "KeyFiles", "ProgramSupport", log], swiftSettings: settings),
+        .executableTarget(
             name: "accessorysetupd",
             dependencies: [
                 "AccessoryBus", "AccessoryCore", "AccessoryEngine", "AccessoryModel", "AccessoryService", "AdminFiles",
@@ -190,8 +206,10 @@ let package = Package(
         .executableTarget(
             name: "accessoryctl",
             dependencies: [
-                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CSystem", "CallerIdentity", "DBusKit", "JSONText",
-                "ProgramSupport", "RadioSimulator", "SimulatorProgram", "SystemFiles", "TerminalGraphics", log, arguments,
+                "AccessoryBus", "AccessoryCore", "AccessoryModel", "AdminFiles", "CSystem", "CallerIdentity", "DBusKit",
+                "FleetProtocol",
+                "JSONText", "KeyFiles", "MQTTClient", "ProgramSupport", "RadioSimulator", "SimulatorProgram", "SystemFiles",
+                "TerminalGraphics", log, arguments,
             ],
             swiftSettings: settings),
         .target(

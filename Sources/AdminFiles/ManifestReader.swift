@@ -29,6 +29,16 @@ public enum ManifestReader {
     }
 
     /// - Parameter files: for reading the file, and the Info.plist that it names.
+    /// The problems of some files.
+    public static func problems(in paths: [String]) -> [KeyFileProblem] {
+        paths.flatMap { path -> [KeyFileProblem] in
+            switch read(path: path) {
+            case .success: []
+            case .failure(let found): found.list
+            }
+        }
+    }
+
     static func read(path: String, _ files: inout RememberedFiles) -> Result<AppManifest, ManifestProblems> {
         do throws(KeyFileProblem) {
             return try read(try KeyFile(path: path, &files), &files)

@@ -41,6 +41,11 @@ static inline int csystem_device(int descriptor, unsigned *major, unsigned *mino
     return 0;
 }
 
+// Exchanges two files or directories: 0, or -1. (renameat2(2); AT_FDCWD -100, RENAME_EXCHANGE 2)
+static inline int csystem_exchange(const char *path, const char *other) {
+    return (int)syscall(SYS_renameat2, -100, path, -100, other, 2u);
+}
+
 // A descriptor that stands for the process `pid` and for no later one with the same number; -1 on failure.
 static inline int csystem_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 

@@ -136,7 +136,7 @@ public enum SystemFile {
     }
 
     /// The last part of a path, for the list of effects.
-    private static func name(_ path: String) -> Substring {
+    static func name(_ path: String) -> Substring {
         path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]
     }
 

@@ -24,7 +24,7 @@ struct AccessoryCtl: ParsableCommand {
             Rename.self, Limit.self, Devices.self, Exclude.self, Include.self,
             Apps.self, App.self, Unmute.self,
             Manifest.self, WhoAmI.self, Policy.self, ClaimsCommand.self, Explain.self, Audit.self, Lockdown.self, Picker.self,
-            Ask.self,
+            Ask.self, Fleet.self,
         ],
         defaultSubcommand: Status.self)
 

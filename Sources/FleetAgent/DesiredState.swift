@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operator's documents: accepted with signature, selector, version and validity, and reported with their outcome.
+
+internal import FleetProtocol
+internal import JSONText
+
+/// The documents of both kinds.
+struct DesiredState {
+    private enum Outcome {
+        case applying
+        case applied
+        /// Not valid yet by this gateway's clock.
+        case waiting
+        case refused(String)
+
+        var word: String {
+            switch self {
+            case .applying: "applying"
+            case .applied: "applied"
+            case .waiting: "waiting"
+            case .refused: "refused"
+            }
+        }
+    }
+
+    private struct Latest {
+        /// 0 for a document that could not be read.
+        var version: Int
+        var outcome: Outcome
+        /// To be tried again.
+        var waiting: [UInt8]?
+    }
+
+    private var applied: [DesiredDocument.Kind: AppliedVersion]
+    private var latest: [DesiredDocument.Kind: Latest] = [:]
+
+    init(_ applied: [DesiredDocument.Kind: AppliedVersion]) { self.applied = applied }
+
+    /// For the report: the version in force, and the outcome of the latest document.
+    func report(_ kind: DesiredDocument.Kind) -> [String: JSON] {
+        var members: [String: JSON] = [
+            "version": JSON(applied[kind]?.version ?? 0), "documentHash": JSON(applied[kind]?.hash ?? ""),
+        ]
+        guard let latest = latest[kind] else { return members }
+        members["desired"] = JSON(latest.version)
+        members["state"] = JSON(latest.outcome.word)
+        if case .refused(let reason) = latest.outcome { members["reason"] = JSON(reason) }
+        return members
+    }
+
+    mutating func received(_ text: [UInt8], _ kind: DesiredDocument.Kind, _ gateway: GatewayIdentity, now: Int) -> [AgentEffect] {
+        // The broker retains none: the files stay.
+        guard !text.isEmpty else { return [] }
+        var version = 0
+        do throws(FleetProblem) {
+            let document = try DesiredDocument(text, kind: kind, keys: gateway.operators)
+            version = document.version
+            guard document.fleet == gateway.topics.fleet else { throw FleetProblem("fleet: \(document.fleet): another fleet") }
+            guard document.gateways.fits(gateway.topics.gateway, labels: gateway.labels) else {
+                throw FleetProblem("gateways: \(document.gateways): not for this gateway")
+            }
+            if let present = applied[kind] {
+                guard document.version >= present.version else {
+                    throw FleetProblem("version: \(document.version): \(present.version) is in force")
+                }
+                guard document.version > present.version || document.hash == present.hash else {
+                    throw FleetProblem("version: \(document.version): in force with other contents")
+                }
+                // Its files may be missing after a crash.
+                if document.hash == present.hash { return apply(document) }
+            }
+            guard now >= document.validity.lowerBound else {
+                latest[kind] = Latest(version: version, outcome: .waiting, waiting: text)
+                return []
+            }
+            guard now < document.validity.upperBound else {
+                throw FleetProblem("exp: the document has expired by this gateway's clock")
+            }
+            return apply(document)
+        } catch {
+            latest[kind] = Latest(version: version, outcome: .refused("\(error)"))
+            return [.report("\(kind.rawValue) refused: \(error)", isProblem: true)]
+        }
+    }
+
+    private mutating func apply(_ document: DesiredDocument) -> [AgentEffect] {
+        latest[document.kind] = Latest(version: document.version, outcome: .applying)
+        return [.apply(document)]
+    }
+
+    mutating func applied(_ document: DesiredDocument, _ problems: [String]) -> [AgentEffect] {
+        guard problems.isEmpty else {
+            latest[document.kind] = Latest(version: document.version, outcome: .refused(problems.joined(separator: "\n")))
+            return [.report("\(document.kind.rawValue) refused: \(problems[0])", isProblem: true)]
+        }
+        applied[document.kind] = AppliedVersion(version: document.version, hash: document.hash)
+        latest[document.kind] = Latest(version: document.version, outcome: .applied)
+        return [.report("\(document.kind.rawValue) applied: version \(document.version)", isProblem: false)]
+    }
+
+    /// A minute has passed.
+    mutating func tick(_ gateway: GatewayIdentity, now: Int) -> [AgentEffect] {
+        latest.sorted { $0.key.rawValue < $1.key.rawValue }.flatMap { kind, latest in
+            latest.waiting.map { received($0, kind, gateway, now: now) } ?? []
+        }
+    }
+}

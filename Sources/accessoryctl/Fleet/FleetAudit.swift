@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collector of the gateways' audit trails: each line is stored once, in order, before the gateway learns that it
+// need not send it again.
+
+internal import ArgumentParser
+internal import DBusKit
+internal import FleetProtocol
+internal import Glibc
+internal import JSONText
+internal import MQTTClient
+internal import ProgramSupport
+internal import SystemFiles
+
+extension Fleet {
+    struct Audit: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Collects the gateways' audit trails, in files of the fleet's directory, and prints new lines.",
+            discussion: """
+                Each gateway's lines are in audit/GATEWAY.jsonl, each once and in order, from the last line that this directory has. Only one \
+                collector may run for a fleet.
+                """)
+        @OptionGroup var options: FleetOptions
+        @OptionGroup var output: JSONOption
+        @Flag(name: .shortAndLong, help: "Continue until interrupted.") var follow = false
+        @Option(help: "Without --follow: seconds without a new line, after which the command ends.") var quiet = 3
+
+        func run() throws {
+            try Ending.guarding {
+                let fleet = try options.open()
+                let collector = try AuditCollector(fleet) { gateway, line in
+                    if output.json {
+                        var members = line.members ?? [:]
+                        members["gateway"] = JSON(gateway)
+                        return StandardOutput.line(JSON.object(members).writtenInOneLine)
+                    }
+                    let words = ["event", "app", "accessory", "who", "why"].compactMap { line[$0]?.string }.filter { !$0.isEmpty }
+                    let text = ([Output.time(line["time"]?.int ?? 0), gateway] + words).joined(separator: "  ")
+                    StandardOutput.line(StandardOutput.printable(text))
+                }
+                // The reader of the output may stop reading.
+                signal(SIGPIPE, SIG_DFL)
+                try collector.run(quiet: follow ? nil : quiet)
+            }
+        }
+    }
+}
+
+/// Receives the trails of all gateways.
+final class AuditCollector {
+    private struct Trail {
+        var trail = 1
+        /// The last stored line; 0 for none.
+        var id = 0
+        /// Lines to be stored.
+        var new: [JSON] = []
+        /// The last line came out of turn, and was asked for again.
+        var hasAsked = false
+    }
+
+    /// For a line that was asked for again.
+    private static let patience = Duration.seconds(5)
+
+    private let fleet: OperatorDirectory
+    private let client: FleetClient
+    private let show: (String, JSON) -> Void
+    private var trails: [String: Trail] = [:]
+    private var hasNews = false
+    private var lastLine: Int64 = 0
+
+    /// Reads the stored trails, and connects.
+    init(_ fleet: OperatorDirectory, show: @escaping (String, JSON) -> Void) throws {
+        self.fleet = fleet
+        self.show = show
+        try SystemFile.makeDirectory(fleet.path + "/audit", mode: 0o700)
+        client = try FleetClient(fleet)
+        for gateway in try fleet.gateways() { trails[gateway.name] = try stored(gateway.name) }
+    }
+
+    private func path(of gateway: String) -> String { "\(fleet.path)/audit/\(gateway).jsonl" }
+
+    /// The last line of the file. A part of a line, which a power cut has left, is removed.
+    private func stored(_ gateway: String) throws -> Trail {
+        guard SystemFile.exists(path(of: gateway)) else { return Trail() }
+        let text = try SystemFile.contents(path(of: gateway), limit: .max - 1)
+        let end = text.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+        if end < text.count, truncate(path(of: gateway), off_t(end)) != 0 { throw SystemFileError(path(of: gateway)) }
+        guard let line = text[..<end].split(separator: UInt8(ascii: "\n")).last else { return Trail() }
+        guard let value = try? JSON(parsing: line), let trail = value["trail"]?.int, let id = value["id"]?.int else {
+            throw OperatorDirectory.Problem("\(path(of: gateway)): the last line is no line of a trail")
+        }
+        return Trail(trail: trail, id: id)
+    }
+
+    /// Collects.
+    ///
+    /// - Parameter quiet: ends after so many seconds without a line; nil for never.
+    func run(quiet: Int?) throws {
+        client.onMessage = { [weak self] gateway, end, message in
+            if end == FleetTopics.audit { self?.receive(gateway, message.payload) }
+        }
+        var failure: String?
+        client.onEnd = { failure = $0 }
+        try begin()
+        lastLine = client.loop.now
+        while true {
+            let patience = trails.values.contains(where: \.hasAsked) ? Self.patience : quiet.map { .seconds($0) } ?? .seconds(3600)
+            let isInTime = client.loop.run(until: { hasNews || failure != nil }, timeout: patience)
+            try store()
+            if !isInTime { askAgain() }
+            if let reason = failure {
+                guard quiet == nil else { throw OperatorDirectory.Problem("the connection to the broker has ended: \(reason)") }
+                failure = nil
+                try reconnect()
+            } else if let quiet, client.loop.now - lastLine >= Int64(quiet) * 1_000_000 {
+                break
+            }
+        }
+        client.end()
+    }
+
+    private func reconnect() throws {
+        while true {
+            _ = client.loop.run(until: { false }, timeout: .seconds(2))
+            do { try client.connect() } catch { continue }
+            client.onMessage = { [weak self] gateway, end, message in
+                if end == FleetTopics.audit { self?.receive(gateway, message.payload) }
+            }
+            return try begin()
+        }
+    }
+
+    private func begin() throws {
+        try client.subscribe([FleetTopics.audit], of: ["+"])
+        for gateway in trails.keys {
+            trails[gateway]?.hasAsked = false
+            ask(gateway)
+        }
+    }
+
+    /// The line that was asked for may have been lost, too.
+    private func askAgain() {
+        for (gateway, trail) in trails where trail.hasAsked { ask(gateway) }
+    }
+
+    /// Says which lines are stored; the gateway sends those after them.
+    private func ask(_ gateway: String) {
+        guard let trail = trails[gateway], let topics = FleetTopics(fleet: fleet.fleet, gateway: gateway) else { return }
+        let payload: JSON = ["trail": JSON(trail.trail), "id": JSON(trail.id)]
+        client.publish(MQTTMessage(topics.topic(FleetTopics.auditSeen), Array(payload.writtenInOneLine.utf8), isRetained: true))
+    }
+
+    private func receive(_ gateway: String, _ payload: [UInt8]) {
+        // Gateways that were removed have no say.
+        guard var trail = trails[gateway], let line = try? JSON(parsing: payload), let number = line["trail"]?.int,
+            let id = line["id"]?.int,
+            let previous = line["previous"]?.int
+        else { return }
+        let isNext = number == trail.trail && previous == trail.id && id > trail.id
+        // A gateway whose store was lost begins anew.
+        let isNewTrail = number > trail.trail && previous == 0
+        guard isNext || isNewTrail else {
+            // Lines that came before, or that were sent before a gap was known.
+            if number == trail.trail, id <= trail.id || trail.hasAsked { return }
+            trails[gateway]?.hasAsked = true
+            return ask(gateway)
+        }
+        (trail.trail, trail.id, trail.hasAsked) = (number, id, false)
+        trail.new.append(line)
+        trails[gateway] = trail
+        hasNews = true
+    }
+
+    /// Stores new lines, on the disk, before the gateways learn of it.
+    private func store() throws {
+        guard hasNews else { return }
+        hasNews = false
+        lastLine = client.loop.now
+        for (gateway, trail) in trails.sorted(by: { $0.key < $1.key }) where !trail.new.isEmpty {
+            trails[gateway]?.new = []
+            let bytes = trail.new.flatMap { Array(($0.writtenInOneLine + "\n").utf8) }
+            let file = open(path(of: gateway), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+            guard file >= 0 else { throw SystemFileError(path(of: gateway)) }
+            defer { close(file) }
+            guard write(file, bytes, bytes.count) == bytes.count, fdatasync(file) == 0 else {
+                throw SystemFileError(path(of: gateway))
+            }
+            for line in trail.new { show(gateway, line) }
+            ask(gateway)
+        }
+    }
+}
