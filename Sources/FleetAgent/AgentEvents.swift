@@ -64,7 +64,7 @@ public enum AgentEffect: Sendable {
     case report(String, isProblem: Bool)
 }
 
-/// What a message was, for its acknowledgement.
+/// Identifies a message by its kind, for its acknowledgement.
 public enum MessageToken: Hashable, Sendable {
     /// The end of the topic, and the digest of the payload.
     case reported(String, String)

@@ -288,7 +288,7 @@ final class DaemonLink {
         call(id, AccessoryBus.root, AccessoryBus.manager, "RegisterPicker", [.vardict(capabilities)])
     }
 
-    /// Only root can switch the lock-down: systemd runs `accessoryctl lockdown` for the agent, as far as polkit permits.
+    /// Only root can switch the lock-down: systemd runs `accessoryctl lockdown` for the agent, if polkit permits.
     private func lockDown(_ id: String, _ isOn: Bool) {
         let unit = "accessory-fleet-lockdown@\(isOn ? "on" : "off").service"
         let systemd: (String, ObjectPath, String) = (

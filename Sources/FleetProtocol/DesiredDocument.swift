@@ -21,7 +21,7 @@ public struct DesiredDocument: Hashable, Sendable {
     public let fleet: String
     /// Grows with each document of the kind; a gateway refuses one that is not newer.
     public let version: Int
-    /// Seconds since 1970, within which a gateway may begin to use the document. It stays in force until it is replaced.
+    /// Seconds since 1970, within which a gateway may begin to use the document. It then stays in force.
     public let validity: Range<Int>
     public let gateways: GatewaySelector
     /// The contents by the files' names.

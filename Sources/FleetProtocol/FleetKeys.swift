@@ -68,7 +68,7 @@ public struct PrivateKey: Sendable {
         return PrivateKey(seed: seed)
     }
 
-    /// The seed; whoever has it has the key.
+    /// The seed, which is the whole secret.
     public var base64: String { Base64.encode(seed, Base64.plain) }
 
     func signature(of message: [UInt8]) -> [UInt8] {

@@ -16,8 +16,8 @@ public struct BrokerAddress: Hashable, Sendable {
         public init(_ description: String) { self.description = description }
     }
 
-    /// - Throws: for another address. Without encryption whoever is on the way reads everything, and only this machine
-    ///   is no way.
+    /// - Throws: for another address. Without encryption every hop on the way can read everything, and only this
+    ///   machine is no way.
     public init(_ text: String) throws(Mistake) {
         let schemes = ["mqtts://": true, "mqtt://": false]
         guard let (scheme, isEncrypted) = schemes.first(where: { text.hasPrefix($0.key) }) else {

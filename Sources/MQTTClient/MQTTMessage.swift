@@ -49,7 +49,7 @@ public struct MQTTSettings: Sendable {
     public var tls: TLS?
     /// The broker ends an earlier connection of the same name.
     public var clientID: String
-    /// What the broker publishes when the connection is lost.
+    /// The message that the broker publishes when the connection is lost.
     public var will: MQTTMessage?
     /// Seconds for which the broker keeps messages for a client that is away.
     public var sessionExpiry: UInt32 = 0

@@ -170,7 +170,7 @@ final class AuditCollector {
         hasNews = true
     }
 
-    /// Stores new lines, on the disk, before the gateways learn of it.
+    /// Stores new lines, on the disk, before the gateways get their confirmation.
     private func store() throws {
         guard hasNews else { return }
         hasNews = false

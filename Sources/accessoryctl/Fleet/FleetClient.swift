@@ -59,7 +59,7 @@ final class FleetClient {
 
     private var marker: String { FleetTopics.prefix(of: directory.fleet) + "\(FleetTopics.operators)/\(clientID)" }
 
-    /// Subscribes to the ends of topics, with wildcards, of some gateways, and receives what the broker retains.
+    /// Subscribes to the ends of topics, with wildcards, of some gateways, and receives the retained messages.
     ///
     /// - Parameter gateways: a level of a topic: a name, or `+`.
     func subscribe(_ ends: [String], of gateways: [String]) throws {
@@ -82,7 +82,7 @@ final class FleetClient {
     @discardableResult
     func publish(_ message: MQTTMessage) -> Bool { connection?.publish(message) != nil }
 
-    /// Sends what waits, and says goodbye.
+    /// Sends waiting messages, and disconnects.
     func end() {
         _ = loop.run(until: { connection?.isCongested != true }, timeout: .seconds(5))
         onEnd = nil
