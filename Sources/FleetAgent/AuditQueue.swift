@@ -12,8 +12,8 @@ struct AuditQueue {
     private enum State {
         /// There is no connection, no daemon, or no collector.
         case stopped
-        /// Lines from this number on are being read. Whether there was news meanwhile.
-        case reading(from: Int, hasNews: Bool)
+        /// So many lines from this number on are being read. Whether there was news meanwhile.
+        case reading(from: Int, limit: Int, hasNews: Bool)
         /// Everything was sent that there was, or that may be on its way; whether the trail has more.
         case idle(hasMore: Bool)
     }
@@ -54,8 +54,8 @@ struct AuditQueue {
 
     /// There may be new lines.
     mutating func news() -> [AgentEffect] {
-        if case .reading(let from, _) = state {
-            state = .reading(from: from, hasNews: true)
+        if case .reading(let from, let limit, _) = state {
+            state = .reading(from: from, limit: limit, hasNews: true)
             return []
         }
         return read()
@@ -68,8 +68,9 @@ struct AuditQueue {
             state = .idle(hasMore: true)
             return []
         }
-        state = .reading(from: last.id, hasNews: false)
-        return [.readAudit(from: last.id, limit: Self.onTheirWay - sent.count + 1)]
+        let limit = Self.onTheirWay - sent.count + 1
+        state = .reading(from: last.id, limit: limit, hasNews: false)
+        return [.readAudit(from: last.id, limit: limit)]
     }
 
     // MARK: The collector
@@ -99,12 +100,13 @@ struct AuditQueue {
     ///   - from: the number that was asked for.
     ///   - lines: nil when they could not be read.
     mutating func received(_ lines: [AuditedLine]?, from: Int, _ topics: FleetTopics) -> [AgentEffect] {
-        guard case .reading(from, let hasNews) = state else { return [] }
+        guard case .reading(from, let limit, let hasNews) = state else { return [] }
         guard var lines else {
             // The daemon has gone, or will signal the next line.
             state = .idle(hasMore: true)
             return []
         }
+        let isFull = lines.count >= limit
         if last.id > 0 {
             let isSame = lines.first.map { $0.id > last.id || last.time == 0 || $0.time == last.time } ?? false
             guard isSame else {
@@ -114,9 +116,8 @@ struct AuditQueue {
             }
             if lines.first?.id == last.id { lines.removeFirst() }
         }
-        let room = Self.onTheirWay - sent.count
         var effects: [AgentEffect] = []
-        for line in lines.prefix(room) {
+        for line in lines {
             var members = line.json
             members["trail"] = JSON(mark.trail)
             members["previous"] = JSON(last.id)
@@ -124,9 +125,7 @@ struct AuditQueue {
             effects.append(.publish(MQTTMessage(topics.topic(FleetTopics.audit), payload), .other))
             sent.append(AuditMark(trail: mark.trail, id: line.id, time: line.time))
         }
-        state = .idle(hasMore: hasNews || lines.count >= room)
-        // Signals have come while these lines were read.
-        if hasNews, lines.count < room { return effects + read() }
-        return effects
+        state = .idle(hasMore: false)
+        return isFull || hasNews ? effects + read() : effects
     }
 }
