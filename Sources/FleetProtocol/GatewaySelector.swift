@@ -16,8 +16,9 @@ public struct GatewaySelector: Hashable, Sendable, CustomStringConvertible {
             throw FleetProblem("gateways: must have 1 to 256 elements, not \(elements.count)")
         }
         for element in elements {
-            let name = element.hasPrefix("@") ? String(element.dropFirst()) : element.filter { $0 != "*" }
-            guard FleetTopics.isName(name) || element == "*" || !element.hasPrefix("@") && FleetTopics.isName("a" + name) else {
+            // The stars stand for letters, of which a name begins with one.
+            let name = element.hasPrefix("@") ? String(element.dropFirst()) : String(element.map { $0 == "*" ? "a" : $0 })
+            guard FleetTopics.isName(name) else {
                 throw FleetProblem("gateways: \(element): must be a name, with * for any characters, or a label after @")
             }
         }
