@@ -61,11 +61,12 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man docc demo web test kills damage air answers calls outside lab lab-all fresh bench bench-door bench-presence fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
+.PHONY: help deps build release man check-man docc demo web fleet test kills damage air answers calls outside lab lab-all fresh bench bench-door bench-presence fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
 	@echo "make web [PICK=\"Pink Dice\"]   the same in the browser at hand: the page for Cockpit (installs cockpit-ws)"
+	@echo "make fleet                    three gateways, a broker and an operator, on simulated radios"
 	@echo "make test                     all tests except the lab's (installs bleak and BlueZ' tools)"
 	@echo "make kills [PART=I/N] [MORE=] the daemon killed at each effect (many minutes, or a part)"
 	@echo "make lab [DEB=\"FILE …\"]      the radio lab: a real kernel and a real bluetoothd under qemu; then make fresh"
@@ -124,6 +125,9 @@ demo: build
 web: build
 	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/web
 
+fleet: build
+	@BIN=$(BIN) Tests/Demo/fleet
+
 test: build
 	@Tests/Support/deps-test
 	@Tests/Support/deps-clients
@@ -131,6 +135,7 @@ test: build
 	$(FEW_AT_ONCE) $(SWIFT) test
 	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/Field Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
 	PICK="Pink Dice" BIN=$(BIN) Tests/Demo/run
+	BIN=$(BIN) Tests/Demo/fleet
 
 kills: build
 	@Tests/Support/deps-test

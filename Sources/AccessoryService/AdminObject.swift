@@ -37,6 +37,7 @@ final class AdminObject: ServiceObject {
         table.method("Explain", for: .admins, AdminObject.explain)
         table.method("ExplainAccess", for: .admins, AdminObject.explainAccess)
         table.method("GetClaims", for: .admins, AdminObject.getClaims)
+        table.method("ActFor", for: .admins, AdminObject.actFor)
         table.method("Refresh", for: .admins, AdminObject.refresh)
         return table.complete()
     }
@@ -109,6 +110,18 @@ final class AdminObject: ServiceObject {
             }
         }
         return query
+    }
+
+    private func actFor(_ call: MethodCall) throws(BusError) {
+        let name = call.arguments[0].stringValue ?? ""
+        let isPlain = name.unicodeScalars.allSatisfy {
+            $0 == "-" || $0.isASCII && $0.properties.isAlphabetic || ("0"..."9").contains($0)
+        }
+        guard name.utf8.count <= 64, isPlain else {
+            throw .invalidArguments("operator: \(name): must be 1 to 64 letters, digits and hyphens, or empty")
+        }
+        service.clients.act(call.sender, for: name)
+        call.reply()
     }
 
     private func refresh(_ call: MethodCall) throws(BusError) {

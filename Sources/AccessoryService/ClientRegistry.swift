@@ -48,6 +48,8 @@ final class Client {
     fileprivate var unauthorized: [Message] = []
     /// The question to polkit about that.
     fileprivate var question: Polkit.Question?
+    /// The operator for whom the connection acts; empty for none.
+    fileprivate var operatorName = ""
     /// The refusal has been logged.
     fileprivate var wasRefused = false
 
@@ -216,9 +218,13 @@ final class ClientRegistry {
         return true
     }
 
+    /// An administrator's connection acts for an operator from now on.
+    func act(_ name: String, for operatorName: String) { clients[name]?.operatorName = operatorName }
+
     /// Who a connection is, for people.
     func describe(_ name: String) -> String {
-        caller(name)?.program ?? name
+        guard let client = clients[name], let program = client.caller?.program else { return name }
+        return client.operatorName.isEmpty ? program : "\(program), for operator \(client.operatorName)"
     }
 
     /// The account name of a connection's user; the number of one without a name, or nothing for an unknown connection.

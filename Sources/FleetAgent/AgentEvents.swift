@@ -54,8 +54,8 @@ public enum AgentEffect: Sendable {
     case saveAudit(AuditMark)
     /// Store that a command begins, on the disk, before anything else happens.
     case begin(CommandRecord)
-    /// Perform a command whose beginning was stored.
-    case perform(String, FleetCommand.Action)
+    /// Perform a command whose beginning was stored, for the operator with this key.
+    case perform(String, FleetCommand.Action, signer: String)
     /// Store a command's answer.
     case finish(CommandAnswer)
     /// Check a document, and apply it.

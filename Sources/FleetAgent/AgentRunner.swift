@@ -85,9 +85,9 @@ public final class AgentRunner {
         case .saveAudit(let mark): store { () throws(SystemFileError) in try journal.record(mark) }
         case .begin(let record):
             handle(.begun(record.id, isStored: store { () throws(SystemFileError) in try journal.begin(record) }))
-        case .perform(let id, let action):
-            log.notice("command", metadata: ["id": "\(id)", "verb": "\(action.verb)"])
-            daemon?.perform(id, action)
+        case .perform(let id, let action, let signer):
+            log.notice("command", metadata: ["id": "\(id)", "verb": "\(action.verb)", "operator": "\(signer)"])
+            daemon?.perform(id, action, for: signer)
         case .finish(let answer): store { () throws(SystemFileError) in try journal.finish(answer) }
         case .apply(let document):
             let problems = files.apply(document) { () throws(SystemFileError) in

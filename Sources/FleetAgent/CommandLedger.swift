@@ -22,7 +22,7 @@ struct CommandLedger {
 
     private var memory: CommandMemory
     /// Commands whose beginning is being stored.
-    private var actions: [String: FleetCommand.Action] = [:]
+    private var actions: [String: FleetCommand] = [:]
     private var running: Set<String> = []
     /// Answers that were not sent for want of a connection.
     private var waiting: [MQTTMessage] = []
@@ -76,7 +76,7 @@ struct CommandLedger {
         let record = CommandRecord(
             id: command.id, expires: command.validity.upperBound, responseEnd: responseEnd, correlation: correlation)
         memory.add(record)
-        actions[command.id] = command.action
+        actions[command.id] = command
         running.insert(command.id)
         return [.begin(record)]
     }
@@ -87,13 +87,13 @@ struct CommandLedger {
 
     /// The beginning is, or is not, on the disk.
     mutating func begun(_ id: String, isStored: Bool, _ topics: FleetTopics) -> [AgentEffect] {
-        guard let action = actions.removeValue(forKey: id), let record = memory[id] else { return [] }
+        guard let command = actions.removeValue(forKey: id), let record = memory[id] else { return [] }
         guard isStored else {
             running.remove(id)
             memory.forget(id)
             return send(CommandAnswer(id, .refused, "the journal cannot be written"), to: record, topics)
         }
-        return [.perform(id, action)]
+        return [.perform(id, command.action, signer: command.signer)]
     }
 
     /// The daemon has answered.

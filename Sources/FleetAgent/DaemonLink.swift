@@ -198,7 +198,11 @@ final class DaemonLink {
     // MARK: Commands
 
     /// Performs a command; `performed` follows.
-    func perform(_ id: String, _ action: FleetCommand.Action) {
+    ///
+    /// - Parameter signer: names the operator's key, for the trail.
+    func perform(_ id: String, _ action: FleetCommand.Action, for signer: String) {
+        // In order: the daemon takes it before the command.
+        connection.call(AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "ActFor", [.string(signer)]) { _ in }
         switch action {
         case .revoke(let grant): onGrant(id, grant, AccessoryBus.grant, "Revoke", [])
         case .enable(let grant): onGrant(id, grant, Bus.properties, "Set", Self.enabled(true))

@@ -38,7 +38,7 @@ public struct DesiredDocument: Hashable, Sendable {
     ///   - keys: of the operators.
     /// - Throws: for a document that is not signed, or is not valid at any time on any gateway.
     public init(_ text: [UInt8], kind: Kind, keys: [PublicKey]) throws(FleetProblem) {
-        let content = try SignedDocument.open(text, as: kind.type, keys: keys)
+        let content = try SignedDocument.open(text, as: kind.type, keys: keys).content
         let claims = try Claims(content, allowed: ["fleet", "version", "iat", "nbf", "exp", "gateways", "files"])
         self.kind = kind
         fleet = try claims.text("fleet")

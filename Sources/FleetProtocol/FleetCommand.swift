@@ -70,6 +70,8 @@ public struct FleetCommand: Hashable, Sendable {
     public let fleet: String
     public let gateways: GatewaySelector
     public let action: Action
+    /// Names the operator's key (`PublicKey.id`).
+    public let signer: String
     /// Seconds since 1970, from the signing to the end of the command's life.
     public let validity: Range<Int>
 
@@ -87,8 +89,9 @@ public struct FleetCommand: Hashable, Sendable {
     ///   - own: the gateway's key, for encrypted answers.
     /// - Throws: for a command that is not signed, or is not valid at any time on any gateway.
     public init(_ text: [UInt8], verb: String, keys: [PublicKey], own: PrivateKey?) throws(FleetProblem) {
-        let content = try SignedDocument.open(text, as: .command, keys: keys)
-        let claims = try Claims(content, allowed: ["id", "fleet", "gateways", "verb", "args", "iat", "exp"])
+        let opened = try SignedDocument.open(text, as: .command, keys: keys)
+        signer = opened.signer.id
+        let claims = try Claims(opened.content, allowed: ["id", "fleet", "gateways", "verb", "args", "iat", "exp"])
         id = try claims.text("id", atMost: 64)
         guard Self.isIdentifier(id) else { throw FleetProblem("id: \(id): must be 16 to 64 letters, digits and hyphens") }
         fleet = try claims.text("fleet")

@@ -14,6 +14,12 @@ public enum DocumentType: String, Hashable, Sendable, CaseIterable {
 
 /// Signs and verifies.
 public enum SignedDocument {
+    /// A verified document.
+    public struct Opened: Hashable, Sendable {
+        public let content: [UInt8]
+        public let signer: PublicKey
+    }
+
     /// In bytes, of the whole text.
     public static let maxSize = 512 << 10
 
@@ -24,17 +30,17 @@ public enum SignedDocument {
         return Array((signed + "." + Base64.encode(key.signature(of: Array(signed.utf8)), Base64.url)).utf8)
     }
 
-    /// The content, after the signature was verified. Nothing of the content is read before.
+    /// The content and its signer, after the signature was verified. Nothing of the content is read before.
     ///
     /// - Throws: for a text that none of the keys has signed as a document of this type.
-    public static func open(_ text: [UInt8], as type: DocumentType, keys: [PublicKey]) throws(FleetProblem) -> [UInt8] {
+    public static func open(_ text: [UInt8], as type: DocumentType, keys: [PublicKey]) throws(FleetProblem) -> Opened {
         guard text.count <= maxSize else { throw FleetProblem("the document has \(text.count) bytes: more than \(maxSize)") }
         let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let signature = Base64.decode(String(decoding: parts[2], as: UTF8.self), Base64.url) else {
             throw FleetProblem("not a signed document")
         }
         let signed = Array(text[..<parts[2].startIndex].dropLast())
-        guard keys.contains(where: { $0.verifies(signature, of: signed) }) else {
+        guard let signer = keys.first(where: { $0.verifies(signature, of: signed) }) else {
             throw FleetProblem("the signature is not the operator's")
         }
         guard let header = Base64.decode(String(decoding: parts[0], as: UTF8.self), Base64.url),
@@ -46,7 +52,7 @@ public enum SignedDocument {
         guard let content = Base64.decode(String(decoding: parts[1], as: UTF8.self), Base64.url) else {
             throw FleetProblem("the content is not base64url")
         }
-        return content
+        return Opened(content: content, signer: signer)
     }
 }
 

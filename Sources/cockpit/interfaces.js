@@ -271,6 +271,7 @@ export const METHODS = {
     "Admin.Explain": "a{sv}",
     "Admin.ExplainAccess": "so",
     "Admin.GetClaims": "s",
+    "Admin.ActFor": "s",
     "Admin.Refresh": "",
     "Grant.Revoke": "",
     "Grant.SetEnd": "s",

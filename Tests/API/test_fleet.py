@@ -223,7 +223,7 @@ class Documents(FleetTest):
         agent.stop(signal.SIGKILL)
         (self.state / "policy.d/a-deny.conf").unlink()
         agent = self.gateway()
-        wait(lambda: os.listdir(self.state / "policy.d") == ["a-deny.conf"], 20, "the files")
+        wait(lambda: os.listdir(self.state / "policy.d") == ["a-deny.conf"], 20, "the files", also_every=0.1)
         agent.stop(signal.SIGKILL)
         watch.publish(self.topic("desired/policy"), self.fleet.document(version=4), retain=True)
         self.gateway()
@@ -261,7 +261,10 @@ class Commands(FleetTest):
         failed = self.fleet.run("revoke", "gw-1", 7, check=False)
         self.assertEqual((failed.returncode, failed.problems), (1, "accessoryctl: gw-1 has no grant 7\n"))
         trail = self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", {})
-        self.assertTrue([each for each in trail if each["event"] == "revoked" and "accessory-fleet" in each["who"]], trail)
+        key = next(line.split()[-1] for line in self.agent.lines if "verb=revoke" in line and "operator=" in line)
+        revoked = next(each for each in trail if each["event"] == "revoked")
+        self.assertRegex(str(revoked["who"]), r"accessory-fleet, uid 0, pid \d+, for operator [0-9a-f]{8}$")
+        self.assertTrue(key)
 
     def test_an_accessory_is_removed(self):
         self.fleet.run("remove", "gw-1", self.fleet.json("accessories")[0]["id"])
@@ -289,7 +292,7 @@ class Commands(FleetTest):
                 agent = self.gateway(environment={"ACCESSORY_END": moment})
                 text = self.fleet.signed_command("disable", {"grant": 1})
                 self.send("disable", {}, text)
-                wait(lambda: not agent.running, 20, "the agent's end")
+                agent.wait_end()
                 self.agent = self.gateway()
                 # Unasked, and again when it is repeated.
                 self.assertEqual(self.answer(count + 1)["outcome"], "unknown")
@@ -423,6 +426,6 @@ class Pickers(FleetTest):
         app.show_picker(item())
         app.wait_event("accessoryAdded")
         app.wait_event("pickerDidDismiss")
-        wait(lambda: not picker.running, 20, "the end of the command")
+        picker.wait_end()
         # The gateway shows no pickers elsewhere after that.
         wait(lambda: not self.world.manager("PickerAvailable"), 20, "the agent to unregister", also_every=0.1)

@@ -53,7 +53,7 @@ API = {
             "EndRules": "as", "Ends": "t", "SetEnd": "s→", "SetAccess": "s→", "ListDevices": "→aa{sv}",
             "Exclude": "s→", "Include": "s→", "Observed": "b", "Present": "b"},
     APP: {"Id": "s", "Name": "s", "Source": "s", "Problems": "as", "Socket": "s", "Manifest": "a{sas}"},
-    ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "ExplainAccess": "so→a{sv}", "GetClaims": "s→a{sv}", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
+    ADMIN: {"GetAudit": "a{sv}→aa{sv}", "Explain": "a{sv}→aa{sv}", "ExplainAccess": "so→a{sv}", "GetClaims": "s→a{sv}", "ActFor": "s→", "Refresh": "→", "Audited": "→aa{sv}", "Policy": "aa{sv}", "PolicyProblems": "aa{sv}", "Adapters": "aa{sv}",
             "ClaimLists": "aa{sv}", "ClaimProblems": "aa{sv}", "Lockdown": "s"},
 }
 ADMINS_ACCESSORY = {**API[ACCESSORY], "Address": "s", "Adapter": "s", "NetworkName": "s", "Apps": "as", "Connected": "b", "Battery": "n", "Problems": "as", "AdvertisedName": "s", "HasImage": "b", "RemovalTime": "t", "Rename": "s→", "Remove": "→", "ScheduleRemoval": "u→", "CancelRemoval": "→", "Unpair": "→", "ImageData": "→ay"}

@@ -121,6 +121,7 @@ private let rows: [Row] = [
         place: .admin, interface: AccessoryBus.admin, seenBy: [.admin],
         members: [
             "GetAudit": admins, "Explain": admins, "ExplainAccess": admins, "GetClaims": admins, "Refresh": admins,
+            "ActFor": admins,
             "Policy": admins,
             "PolicyProblems": admins, "ClaimLists": admins, "ClaimProblems": admins,
             "Adapters": admins,

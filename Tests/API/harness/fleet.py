@@ -96,7 +96,7 @@ class Listener:
         return [json.loads(each.payload) if each.payload else None for each in self.take_in() if each.topic == topic]
 
     def retained(self):
-        """The last payload of each topic that has one, of those that gateways write."""
+        """The last payload of each topic with one, without the topics that operators write."""
         last = {each.topic: each.payload for each in self.take_in() if each.topic.split("/")[4] in ("status", "reported")}
         return {topic: json.loads(payload) for topic, payload in last.items() if payload}
 
