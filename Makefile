@@ -40,9 +40,13 @@ FEW_AT_ONCE := SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6
 # How many of its guests run side by side.
 AT_ONCE ?= 1
 # The simulator is in accessoryctl, under its own name.
-PROGRAMS := accessorysetupd accessoryctl accessory-door
-# Each has a unit, a user and directories.
-SERVICES := accessorysetupd accessory-door
+PROGRAMS := accessorysetupd accessoryctl accessory-door accessory-fleet
+# Each has a unit and a user.
+SERVICES := accessorysetupd accessory-door accessory-fleet
+# With the unit that the fleet's agent starts as root.
+UNITS := $(SERVICES:=.service) accessory-fleet-lockdown@.service
+# systemd makes the directory of the fleet's agent.
+TMPFILES := accessorysetupd accessory-door
 VERSION := $(shell sed -n 's/.* current = "\(.*\)"/\1/p' Sources/AccessoryModel/Version.swift)
 # The date of the sources, not of the build.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || date +%s)
@@ -107,6 +111,7 @@ release: deps $(STATIC)
 	$(SWIFT) build $(DAEMON_FLAGS) --product accessorysetupd
 	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessoryctl
 	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessory-door
+	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessory-fleet
 
 $(STATIC): | deps
 	install -d $@
@@ -288,17 +293,16 @@ install-files:
 	ln -sf accessoryctl $(DESTDIR)$(PREFIX)/bin/accessory-sim
 	install -D -m 644 dbus-policy/org.accessorysetup1.conf -t $(DESTDIR)$(DATADIR)/dbus-1/system.d
 	install -D -m 644 dbus-policy/org.accessorysetup1.policy -t $(DESTDIR)$(DATADIR)/polkit-1/actions
-	install -D -m 644 dbus-policy/accessorysetupd.rules -t $(DESTDIR)$(DATADIR)/polkit-1/rules.d
+	install -D -m 644 dbus-policy/*.rules -t $(DESTDIR)$(DATADIR)/polkit-1/rules.d
 	install -D -m 644 dbus-policy/org.bluez.lockdown.conf -t $(DESTDIR)$(DATADIR)/accessory-setup
 	install -D -m 644 systemd/org.accessorysetup1.service -t $(DESTDIR)$(DATADIR)/dbus-1/system-services
 	install -D -m 644 Sources/AccessoryBus/Interfaces/*.xml -t $(DESTDIR)$(DATADIR)/dbus-1/interfaces
 	install -D -m 644 systemd/accessorysetupd-bus.socket -t $(DESTDIR)$(UNITDIR)
-	for service in $(SERVICES); do \
-		sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$service.service > $(DESTDIR)$(UNITDIR)/$$service.service && \
-		chmod 644 $(DESTDIR)$(UNITDIR)/$$service.service && \
-		install -D -m 644 systemd/$$service.sysusers $(DESTDIR)$(SYSUSERSDIR)/$$service.conf && \
-		install -D -m 644 systemd/$$service.tmpfiles $(DESTDIR)$(TMPFILESDIR)/$$service.conf || exit; \
+	for unit in $(UNITS); do \
+		sed 's|@PREFIX@|$(PREFIX)|g' systemd/$$unit > $(DESTDIR)$(UNITDIR)/$$unit && chmod 644 $(DESTDIR)$(UNITDIR)/$$unit || exit; \
 	done
+	for each in $(SERVICES); do install -D -m 644 systemd/$$each.sysusers $(DESTDIR)$(SYSUSERSDIR)/$$each.conf || exit; done
+	for each in $(TMPFILES); do install -D -m 644 systemd/$$each.tmpfiles $(DESTDIR)$(TMPFILESDIR)/$$each.conf || exit; done
 	install -d $(DESTDIR)$(DATADIR)/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/apps $(DESTDIR)/etc/accessory-setup/policy.d \
 		$(DESTDIR)/etc/accessory-setup/claims.d
 	install -D -m 644 systemd/examples/* $(filter-out %/dice-rolls,$(wildcard Docs/Examples/*)) -t $(DESTDIR)$(DATADIR)/accessory-setup/examples
@@ -318,10 +322,10 @@ install-files:
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(PROGRAMS) accessory-sim)
 	rm -f $(DESTDIR)$(DATADIR)/dbus-1/system.d/org.accessorysetup1.conf $(DESTDIR)$(DATADIR)/dbus-1/system-services/org.accessorysetup1.service
-	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,$(SERVICES:=.service) accessorysetupd-bus.socket)
-	rm -f $(foreach each,$(SYSUSERSDIR) $(TMPFILESDIR),$(addprefix $(DESTDIR)$(each)/,$(SERVICES:=.conf)))
+	rm -f $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS) accessorysetupd-bus.socket)
+	rm -f $(addprefix $(DESTDIR)$(SYSUSERSDIR)/,$(SERVICES:=.conf)) $(addprefix $(DESTDIR)$(TMPFILESDIR)/,$(TMPFILES:=.conf))
 	rm -f $(DESTDIR)$(DATADIR)/accessory-setup/org.bluez.lockdown.conf $(DESTDIR)$(DATADIR)/polkit-1/actions/org.accessorysetup1.policy
-	rm -f $(DESTDIR)$(DATADIR)/polkit-1/rules.d/accessorysetupd.rules
+	rm -f $(addprefix $(DESTDIR)$(DATADIR)/polkit-1/rules.d/,accessorysetupd.rules accessory-fleet.rules)
 	rm -f $(addprefix $(DESTDIR)$(DATADIR)/dbus-1/interfaces/,$(notdir $(wildcard Sources/AccessoryBus/Interfaces/*.xml)))
 	rm -rf $(DESTDIR)$(DATADIR)/accessory-setup/examples $(DESTDIR)$(DATADIR)/accessory-setup/scenarios
 	rm -rf $(DESTDIR)$(PAGEDIR)
@@ -349,13 +353,15 @@ deb-arm64: deps man
 	systemd/debian/cross build --product accessorysetupd $(SMALL) $(NAMELESS) $(ORDERED)
 	systemd/debian/cross build --product accessoryctl $(SMALL) $(NAMELESS)
 	systemd/debian/cross build --product accessory-door $(SMALL) $(NAMELESS)
+	systemd/debian/cross build --product accessory-fleet $(SMALL) $(NAMELESS)
 	systemd/debian/cross pack DEBS=$(ARM64_DEBS) RELEASE=$(ARM64)
 	$(SWIFT) build --product dice
 	DICE=$(BIN)/dice systemd/debian/cross check $(ARM64_DEBS)/*_arm64.deb
 
-# Limits: bytes installed by the daemon's package, by the door's, by the page's and by all, and the size of the package files.
+# Limits: bytes installed by the packages of the daemon, the door, the fleet's agent and the page, and by all, and the size of the
+# package files.
 check-sizes:
-	Tests/Support/check-sizes $(RELEASE) .build/deb 12500000 7500000 500000 38000000 9500000
+	Tests/Support/check-sizes $(RELEASE) .build/deb 12500000 7500000 9470000 500000 47900000 12000000
 
 clean:
 	rm -rf .build .lab

@@ -31,8 +31,8 @@ public struct GatewayIdentity: Sendable {
 /// The core of one gateway's agent.
 public struct AgentMachine {
     private enum Link {
-        /// A connection is being made, or will be after a pause, for the nth time in a row.
-        case away(attempt: Int)
+        /// A connection is being made, or will be after a pause; so many have ended in a row.
+        case away(ended: Int)
         /// The broker sends the messages that it retains.
         case comparing
         case up
@@ -44,7 +44,7 @@ public struct AgentMachine {
     }
 
     private let gateway: GatewayIdentity
-    private var link = Link.away(attempt: 0)
+    private var link = Link.away(ended: 0)
     private var daemon = Daemon.absent
     private var reported = ReportedState()
     private var audit: AuditQueue
@@ -138,15 +138,15 @@ public struct AgentMachine {
     }
 
     private mutating func ended(_ reason: String) -> [AgentEffect] {
-        var attempt = 0
-        if case .away(let earlier) = link { attempt = earlier + 1 }
-        link = .away(attempt: attempt)
+        var earlier = 0
+        if case .away(let ended) = link { earlier = ended }
+        link = .away(ended: earlier + 1)
         audit.disconnected()
         // All gateways lose a broker at the same moment, and must not return at the same moment.
-        let longest = min(8000 << min(attempt, 3), 60_000)
+        let longest = min(8000 << min(earlier, 3), 60_000)
         let pause = longest / 16 + Int(random.next() % UInt64(longest))
         // An unreachable broker is one line, not one for each attempt.
-        let report = attempt == 0 ? [AgentEffect.report("no connection to the broker: \(reason)", isProblem: true)] : []
+        let report = earlier == 0 ? [AgentEffect.report("no connection to the broker: \(reason)", isProblem: true)] : []
         return report + [.connect(after: pause)]
     }
 

@@ -97,15 +97,22 @@ final class DaemonLink {
     /// all objects to administrators alone.
     private func load() {
         setState(.loading([]))
-        connection.call(
-            AccessoryBus.name, AccessoryBus.adminPath, AccessoryBus.admin, "GetAudit", [.vardict(["limit": .uint32(1)])],
-            timeout: Self.callTimeout
-        ) { [weak self] result in
-            guard let self, case .loading = self.state else { return }
-            switch result {
-            case .success: self.loadObjects()
-            case .failure(let error): self.loadLater(error)
+        do throws(BusError) {
+            let call = try Message.call(
+                to: AccessoryBus.name, path: AccessoryBus.adminPath, interface: AccessoryBus.admin, member: "GetAudit",
+                [.vardict(["limit": .uint32(1)])])
+            // Polkit decides by a rule, without a person; but the daemon has it decide only about callers that would
+            // wait.
+            call.allowsInteraction = true
+            connection.call(call, timeout: Self.callTimeout) { [weak self] result in
+                guard let self, case .loading = self.state else { return }
+                switch result {
+                case .success: self.loadObjects()
+                case .failure(let error): self.loadLater(error)
+                }
             }
+        } catch {
+            loadLater(error)
         }
     }
 

@@ -2,7 +2,9 @@
 """An administrator who is not root, where polkit runs. polkit is simulated: the daemon's questions and actions are tested, not polkit's
 decisions."""
 
+import base64
 import json
+import os
 import shutil
 import subprocess
 import unittest
@@ -99,6 +101,30 @@ class Polkit(PolkitTest):
                 self.assertEqual(len(authority.asked), 1)
                 authority.remove_from_connection()
                 authority.client.close()
+
+
+class Agent(PolkitTest):
+    """A fleet's agent, which has a user of its own."""
+
+    CONFIGURATION = f"[Fleet]\nName=hall\nGateway=gw-1\nBroker=mqtt://localhost:1\nOperatorKeys={base64.b64encode(bytes(32)).decode()}\n"
+
+    def test_it_is_an_admin_by_a_rule(self):
+        authority = Authority(Client(self.world), True)
+        # Where every user can read them, and the agent's state where it can write.
+        program, configuration, state = (self.world.directory / each for each in ("accessory-fleet", "fleet.conf", "fleet-state"))
+        shutil.copy(BIN / "accessory-fleet", program)
+        configuration.write_text(self.CONFIGURATION)
+        state.mkdir()
+        os.chown(state, SOMEBODY, SOMEBODY)
+        agent = Program(
+            "/usr/bin/setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups", program, "--bus", self.world.bus.address,
+            "--config", configuration, "--state-directory", state)
+        self.addCleanup(agent.stop)
+        agent.wait_for("no connection to the broker")
+        self.world.daemon.wait_for("client is an admin by polkit")
+        self.assertEqual([(each.action, each.flags) for each in authority.asked], [("org.accessorysetup1.manage", 1)])
+        self.assertNotIn("permission denied", "\n".join(agent.lines))
+        authority.remove_from_connection()
 
 
 # Each command of accessoryctl that asks the daemon, with words that are right; None for those that are not for

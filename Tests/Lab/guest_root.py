@@ -19,7 +19,7 @@ RELEASES = ("trixie", "forky")
 # The packages that Tests/Lab/deps installs on this machine for the guest, and both buses.
 PACKAGES = (
     "avahi-daemon", "bluez", "bubblewrap", "busybox-static", "ca-certificates", "cockpit-bridge", "cockpit-system", "cockpit-ws", "crun", "dbus", "dbus-broker",
-    "dbus-user-session", "docker.io", "flatpak", "hostapd", "iproute2", "iw", "iwd", "kmod", "libdbus-1-3", "libglib2.0-bin", "libnss-systemd",
+    "dbus-user-session", "docker.io", "flatpak", "hostapd", "iproute2", "iw", "iwd", "kmod", "libdbus-1-3", "libglib2.0-bin", "libmosquitto1", "libnss-systemd",
     "libpam-systemd", "libsodium23", "libsqlite3-0", "login", "network-manager", "podman", "polkitd", "procps", "python3", "python3-dbus", "python3-gi",
     "python3-venv", "rfkill", "sqlite3", "sudo", "systemd", "systemd-container", "systemd-sysv", "udev",
     "uidmap", "wireless-regdb", "wpasupplicant",

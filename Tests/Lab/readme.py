@@ -28,6 +28,7 @@ BLOCKS = {
     ("Installing the packages", "adduser alice accessory-picker"): (GATEWAY,),
     ("Installing the packages", "apt install ./cockpit-accessories_*.deb"): (GATEWAY,),
     ("Installing the packages", "apt install ./accessory-door_*.deb"): (GATEWAY,),
+    ("Installing the packages", "apt install ./accessory-fleet_*.deb"): (GATEWAY,),
     ("Letting an app in", "[Application]"): (GATEWAY, "/etc/accessory-setup/apps/com.example.dice.conf"),
     ("Letting an app in", "Environment=DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/accessory-setup/bus"): (GATEWAY, "/etc/systemd/system/dice.service.d/bus.conf"),
     ("Letting an app in", "accessoryctl lockdown on"): (GATEWAY,),

@@ -30,7 +30,11 @@ extension Fleet {
             name: .customLong("gateways"), parsing: .upToNextOption,
             help: "The gateways: names, with * for any characters, and labels after @ (default: all).")
         var selection: [String] = ["*"]
-        @Option(help: "The document's version, larger than all earlier ones (default: seconds since 1970).") var version: Int?
+        // Every command has --version.
+        @Option(
+            name: .customLong("document-version"),
+            help: "The document's version, larger than all earlier ones (default: seconds since 1970).")
+        var version: Int?
         @Option(help: "Days for which gateways that were not connected may begin to use the document.") var days = 30
         @Option(help: "Seconds to wait for the gateways.") var wait = 30
         @Argument(help: "policy or manifests.") var kind: Kind

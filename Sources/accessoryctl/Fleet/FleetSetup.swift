@@ -65,7 +65,8 @@ extension Fleet {
                 }
                 let path = fleet.path(of: gateway)
                 guard !SystemFile.exists("\(path)/fleet.conf") else {
-                    throw OperatorDirectory.Problem("\(gateway) is in the fleet already: accessoryctl fleet remove removes it")
+                    throw OperatorDirectory.Problem(
+                        "\(gateway) is in the fleet already: accessoryctl fleet remove-gateway removes it")
                 }
                 try SystemFile.makeDirectory(path, mode: 0o700)
                 let key = PrivateKey.random()

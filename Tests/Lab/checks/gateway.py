@@ -115,6 +115,9 @@ class Gateway:
             "apt install ./accessory-door_*.deb": Step(
                 agree, leaves=("! systemctl --quiet is-enabled accessory-door", "! systemctl --quiet is-active accessory-door",
                                "test \"$(stat -c %U:%G:%a /etc/accessory-setup/keys)\" = root:accessory-door:750")),
+            "apt install ./accessory-fleet_*.deb": Step(
+                agree, leaves=("! systemctl --quiet is-enabled accessory-fleet", "! systemctl --quiet is-active accessory-fleet",
+                               "! test -e /var/lib/accessory-fleet")),
             "accessoryctl lockdown on": Step(leaves=("accessoryctl lockdown status | grep on",)),
             "accessoryctl explain com.example.dice": Step(shows="."),
             "accessoryctl picker": Step(self.pick),

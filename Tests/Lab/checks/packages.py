@@ -2,6 +2,7 @@
 """The end of a machine with systemd that had the packages: the leftovers of their removal. Last of its guest's groups, because no check
 installs them again."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,9 +21,14 @@ Remote=/etc/accessory-setup/keys/com.example.remote.key
 Supports=Bluetooth;
 BluetoothServices=E56A082E-C49B-47CA-A2AB-389127B8ABE3;
 """
-PACKAGES = ("accessory-door", "accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
+PACKAGES = ("accessory-door", "accessory-fleet", "accessory-sim", "accessoryctl", "accessorysetupd", "cockpit-accessories")
 DOOR = "accessory-door.service"
 DOOR_CONFIGURATION = Path("/etc/accessory-setup/door.conf")
+FLEET = "accessory-fleet.service"
+FLEET_USER = "accessory-fleet"
+FLEET_CONFIGURATION = Path("/etc/accessory-setup/fleet.conf")
+FLEET_STATE = Path("/var/lib/accessory-fleet")
+LOCKDOWN = "accessory-fleet-lockdown@{}.service"
 NO_IPV6 = Path("/run/systemd/system/accessory-door.service.d/no-ipv6.conf")
 LOCAL_BUS_CONFIGURATION = Path("/etc/dbus-1/system-local.conf")
 # Where something could be left: whatever a program or systemd writes by itself.
@@ -33,7 +39,7 @@ PLACES = ("/etc", "/var/cache", "/var/lib", "/var/log", "/run/accessory-setup", 
 def the_door_is_opened_by_its_admin(machine):
     """Not by the package, because it listens on the network; an upgrade restarts it if it runs, and a removal ends it."""
     machine.installed()
-    (package,) = (each for each in machine.debs if machine.run("dpkg-deb", "--field", each, "Package") == "accessory-door")
+    package = package_of(machine, "accessory-door")
 
     def expect_closed():
         enabled = machine.systemctl("is-enabled", DOOR, fails=True)
@@ -68,11 +74,49 @@ def the_door_is_opened_by_its_admin(machine):
 
 
 @check(seconds=300)
+def a_fleets_agent_has_the_rights_that_it_needs(machine):
+    """Once its admin has started it: by polkit those of an administrator, and the start of two units. A broker is elsewhere."""
+    machine.installed()
+    package = package_of(machine, "accessory-fleet")
+    machine.run("dpkg", "--install", package, seconds=180)
+    enabled = machine.systemctl("is-enabled", FLEET, fails=True)
+    machine.systemctl("start", FLEET)
+    expect(enabled == "disabled" and machine.state(FLEET) == "inactive", f"without a fleet the agent is {enabled} and {machine.state(FLEET)}")
+    admins = lambda: machine.journal(f"--unit={DAEMON}").count("client is an admin by polkit")
+    before = admins()
+    join_fleet(machine)
+    said = lambda text: text in machine.journal(f"--unit={FLEET}")
+    machine.wait_until(lambda: said("no connection to the broker"), 60, "the agent to miss its broker", every=0.2)
+    machine.wait_until(lambda: admins() > before, 60, "polkit to let the agent in", every=0.2)
+    expect(not said("permission denied"), "the daemon refuses the agent")
+    # The daemon's user, too, reads the operator's documents, and nothing else there.
+    (FLEET_STATE / "apps").mkdir()
+    machine.run("runuser", "--user", "accessory-setup", "--", "ls", FLEET_STATE / "apps")
+    machine.run("runuser", "--user", "accessory-setup", "--", "ls", FLEET_STATE / "private", fails=True)
+    for state in ("on", "on", "off"):
+        start_as_agent(machine, LOCKDOWN.format(state))
+        unit = LOCKDOWN.format(state)
+        machine.wait_until(lambda: machine.state(unit) in ("inactive", "failed"), 60, f"{unit} to end", every=0.2)
+        expect(machine.show(unit, "Result") == "success", f"{unit} says {machine.journal(f'--unit={unit}')}")
+        expect(machine.lockdown()["lockdown"] == state, f"the lock-down is not {state}")
+    start_as_agent(machine, LOCKDOWN.format("status"), fails=True)
+    start_as_agent(machine, "dice.service", fails=True)
+    start_as_agent(machine, LOCKDOWN.format("on"), method="StopUnit", fails=True)
+    before = machine.show(FLEET, "MainPID")
+    machine.run("dpkg", "--install", package, seconds=180)
+    machine.wait_until(lambda: machine.state(FLEET) == "active", 60, "the agent to be back", every=0.1)
+    expect(machine.show(FLEET, "MainPID") != before, "an upgrade leaves the older agent running")
+    machine.run("dpkg", "--remove", "accessory-fleet", seconds=180)
+    expect(machine.state(FLEET) == "inactive" and FLEET_STATE.exists(), "a removal leaves the agent running, or takes its state")
+    machine.run("dpkg", "--install", package, seconds=180)
+
+
+@check(seconds=300)
 def a_removal_ends_the_lock_down_and_an_installation_restores_it(machine):
     machine.installed()
     machine.accessoryctl("lockdown", "on", "--except", "lab-radio@.service")
     before = machine.lockdown()["exceptions"]
-    said = machine.run("dpkg", "--remove", *(each for each in ("accessory-door", "cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
+    said = machine.run("dpkg", "--remove", *(each for each in ("accessory-door", "accessory-fleet", "cockpit-accessories", "accessorysetupd") if is_installed(each)), seconds=180)
     expect("the lock-down of org.bluez ends" in said, f"dpkg says {said}")
     expect(not LOCAL_BUS_CONFIGURATION.exists(), "BlueZ is still locked down")
     expect(not drop_ins(), f"systemd has {drop_ins()}")
@@ -90,7 +134,8 @@ def a_purge_leaves_nothing(machine):
     # Of the admin's: additions to the bus' configuration, and keys, must be removed, too.
     machine.accessoryctl("lockdown", "on")
     machine.run("/usr/bin/accessory-door", "--new-key", "/etc/accessory-setup/keys/com.example.left.key")
-    expect(LOCAL_BUS_CONFIGURATION.exists() and GRANTS.exists(), "there is nothing to leave")
+    join_fleet(machine)
+    expect(LOCAL_BUS_CONFIGURATION.exists() and GRANTS.exists() and FLEET_STATE.exists(), "there is nothing to leave")
     names = [name for name in PACKAGES if is_installed(name)]
     expect("accessorysetupd" in names and "accessoryctl" in names, f"installed are {names}")
     listed = {Path(line) for line in machine.run("dpkg", "--listfiles", *names).splitlines() if line.startswith("/")}
@@ -107,6 +152,30 @@ def a_purge_leaves_nothing(machine):
     expect(not machine.bus.name_has_owner(DAEMON_NAME), "it is on the bus")
     activatable = machine.bus.list_activatable_names()
     expect(DAEMON_NAME not in activatable, "the bus would start it")
+
+
+def package_of(machine, name):
+    (package,) = (each for each in machine.debs if machine.run("dpkg-deb", "--field", each, "Package") == name)
+    return package
+
+
+def join_fleet(machine):
+    """With the agent running, and its broker not there."""
+    operators = FLEET_STATE.with_name("operators")
+    if not FLEET_CONFIGURATION.exists():
+        machine.accessoryctl("fleet", "init", "--fleet", operators, "--broker", "mqtt://localhost", "lab")
+        machine.accessoryctl("fleet", "add", "--fleet", operators, "gateway")
+        machine.run("sh", "-c", 'install -m 640 -g accessory-fleet "$0"/fleet* "$1"', operators / "gateways/gateway", FLEET_CONFIGURATION.parent)
+        shutil.rmtree(operators)
+    machine.systemctl("start", FLEET)
+    expect(machine.state(FLEET) == "active", f"the agent is {machine.state(FLEET)}")
+
+
+def start_as_agent(machine, unit, method="StartUnit", **options):
+    """Asks systemd as the agent does."""
+    systemd = "org.freedesktop.systemd1"
+    machine.run("runuser", "--user", FLEET_USER, "--", "busctl", "call", systemd, "/org/freedesktop/systemd1", f"{systemd}.Manager", method,
+                "ss", unit, "replace", **options)
 
 
 def drop_ins():
