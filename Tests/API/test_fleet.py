@@ -148,7 +148,7 @@ class Documents(FleetTest):
         wait(lambda: self.policies() == ["everything"], 20, "the daemon to read it", also_every=0.1)
         # Files that are gone are gone.
         (self.rules / "10-all.conf").unlink()
-        self.fleet.run("apply", "policy", self.rules, "--version", int(time.time()) + 10, "--gateways", "gw-1")
+        self.fleet.run("apply", "policy", self.rules, "--document-version", int(time.time()) + 10, "--gateways", "gw-1")
         wait(lambda: self.policies() == [], 20, "the daemon to read it", also_every=0.1)
 
     def test_manifests_are_rolled_out(self):
