@@ -233,6 +233,7 @@ final class DaemonLink {
             onPicker(id, picker, "Respond", [.vardict(answer)])
         case .name(let picker, let name): onPicker(id, picker, "Rename", [.string(name)])
         case .cancel(let picker): onPicker(id, picker, "Cancel", [])
+        case .mute(let picker): onPicker(id, picker, "Mute", [])
         }
     }
 

@@ -46,6 +46,8 @@ public struct FleetCommand: Hashable, Sendable {
         case respond(picker: Int, Response)
         case name(picker: Int, String)
         case cancel(picker: Int)
+        /// Cancels, and mutes the app (`Picker.Mute`).
+        case mute(picker: Int)
 
         /// The last level of the topic.
         public var verb: String {
@@ -61,6 +63,7 @@ public struct FleetCommand: Hashable, Sendable {
             case .respond: "respond"
             case .name: "name"
             case .cancel: "cancel"
+            case .mute: "mute"
             }
         }
     }
@@ -160,7 +163,7 @@ public struct FleetCommand: Hashable, Sendable {
         case .respond(let picker, .pin(let pin)):
             return ["picker": JSON(picker), "sealed": JSON(try seal(["pin": JSON(pin)], recipient))]
         case .name(let picker, let name): return ["picker": JSON(picker), "name": JSON(name)]
-        case .cancel(let picker): return ["picker": JSON(picker)]
+        case .cancel(let picker), .mute(let picker): return ["picker": JSON(picker)]
         }
     }
 
@@ -204,6 +207,7 @@ public struct FleetCommand: Hashable, Sendable {
         case "name":
             let claims = try read(["picker", "name"])
             return .name(picker: try claims.integer("picker", numbers), try claims.text("name"))
+        case "mute": return .mute(picker: try read(["picker"]).integer("picker", numbers))
         case "cancel": return .cancel(picker: try read(["picker"]).integer("picker", numbers))
         default: throw FleetProblem("verb: \(verb): unknown")
         }

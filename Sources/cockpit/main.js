@@ -7,6 +7,7 @@ import { Activity } from "./activity.js";
 import { Apps } from "./apps.js";
 import { button, element, message, setAttribute, setText } from "./dom.js";
 import { Explain } from "./explain.js";
+import { Fleet, FleetPicker } from "./fleet.js";
 import { Objects } from "./objects.js";
 import { Picker } from "./picker.js";
 import { PickerSheet } from "./picker-sheet.js";
@@ -16,7 +17,7 @@ import { askPermission, mayAsk, notify } from "./notify.js";
 import { applyLanguage, words } from "./text.js";
 import { visibility } from "./visibility.js";
 
-const SECTIONS = { "": words.title, apps: words.apps, activity: words.activity, policy: words.policy };
+const SECTIONS = { "": words.title, apps: words.apps, activity: words.activity, policy: words.policy, fleet: words.fleet };
 
 /** For each adapter by name. rfkill, which not every machine has, lifts a block; bluetoothd gives power. */
 const SWITCH_ON = `rfkill unblock bluetooth 2>/dev/null
@@ -27,6 +28,7 @@ class Page {
     #objects;
     #picker;
     #sheet;
+    #fleet;
     #views;
     #current = null;
     #key = null;
@@ -44,9 +46,13 @@ class Page {
             return this.#objects.isAdmin;
         });
         this.#sheet.addEventListener("aside", () => this.#schedule());
+        const fleetPicker = new FleetPicker();
+        this.#fleet = new Fleet(fleetPicker);
+        this.#fleet.addEventListener("changed", () => this.#schedule());
+        new PickerSheet(fleetPicker, () => false);
         this.#views = {
             "": new Accessories(bus, this.#objects), apps: new Apps(this.#objects),
-            activity: new Activity(bus, this.#objects), policy: new Policy(this.#objects),
+            activity: new Activity(bus, this.#objects), policy: new Policy(this.#objects), fleet: this.#fleet,
         };
         for (const [path, text] of Object.entries(SECTIONS)) this.#nav.append(element("a", { href: `#/${path}` }, text()));
         const page = document.getElementById("page");
@@ -124,6 +130,7 @@ class Page {
         this.#nav.hidden = state !== "admin";
         for (const [index, path] of Object.keys(SECTIONS).entries()) {
             setAttribute(this.#nav.children[index], "aria-current", path === section ? "page" : null);
+            if (path === "fleet") this.#nav.children[index].hidden = !this.#fleet.isThere;
         }
         const key = `${state} ${section} ${detail ?? ""}`;
         if (key !== this.#key) {

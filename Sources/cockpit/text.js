@@ -360,6 +360,15 @@ export const words = {
         storeReplaced: _("store replaced"), muted: _("muted"), unmuted: _("unmuted"),
     })[event] ?? event,
 
+    // Fleet.
+    fleet: () => _("Fleet"),
+    fleetHint: () => _("Apps at all gateways ask here while their pickers are shown."),
+    showFleetPickers: () => _("Show the pickers of all gateways"),
+    stopFleetPickers: () => _("Stop showing them"),
+    appAt: (app, gateway) => fill(_("$0 at $1"), app, gateway),
+    gatewayState: state => ({ online: _("connected"), offline: _("not connected") })[state] ?? _("never seen"),
+    grantCount: count => plural("$0 grant", "$0 grants", count),
+
     // Policy.
     policyGood: () => _("in force"),
     policyBad: () => _("invalid"),

@@ -107,7 +107,7 @@ struct FleetCommandTests {
         .rename(accessory: "x", name: "Gate"), .lockDown(true), .showPickers(seconds: 60),
         .pick(picker: 1, offer: "o", end: "8h", access: "read"), .pick(picker: 1, offer: "o", end: "", access: ""),
         .respond(picker: 1, .accept(false)), .respond(picker: 1, .passkey(42_913)), .respond(picker: 1, .pin("0000")),
-        .name(picker: 1, "Gate"), .cancel(picker: 1),
+        .name(picker: 1, "Gate"), .cancel(picker: 1), .mute(picker: 1),
     ]
 
     @Test(arguments: actions)

@@ -17,7 +17,7 @@ extension Fleet {
             discussion: """
                 A line with the number of an offer picks it; “yes” and “no” answer a question, a passkey or PIN is sent encrypted, “name TEXT” names the \
                 accessory, and “cancel” ends the picker. With --json, each change is a line with all pickers, and each line of the input is an object: \
-                gateway, picker, and one of pick, accept, passkey, pin, name, cancel.
+                gateway, picker, and one of pick, accept, passkey, pin, name, cancel, mute.
                 """)
         @OptionGroup var options: FleetOptions
         @OptionGroup var output: JSONOption
@@ -283,7 +283,8 @@ final class FleetPickerSession {
         if let pin = value["pin"]?.string { return send(.respond(picker: number, .pin(pin)), to: gateway) }
         if let name = value["name"]?.string { return send(.name(picker: number, name), to: gateway) }
         if value["cancel"]?.bool == true { return send(.cancel(picker: number), to: gateway) }
-        report("none of pick, accept, passkey, pin, name, cancel: \(text)")
+        if value["mute"]?.bool == true { return send(.mute(picker: number), to: gateway) }
+        report("none of pick, accept, passkey, pin, name, cancel, mute: \(text)")
     }
 
     private func obey(_ text: String) {
@@ -309,9 +310,10 @@ final class FleetPickerSession {
         }
         guard let name = pickers.keys.sorted().first else { return report("no picker is open") }
         switch (first, words.count) {
+        case ("mute", 1): send(.mute(picker: name.number), to: name.gateway)
         case ("cancel", 1): send(.cancel(picker: name.number), to: name.gateway)
         case ("name", 2): send(.name(picker: name.number, words[1]), to: name.gateway)
-        default: report("a number of an offer, yes, no, a passkey, a PIN, name TEXT, or cancel")
+        default: report("a number of an offer, yes, no, a passkey, a PIN, name TEXT, cancel, or mute")
         }
     }
 }

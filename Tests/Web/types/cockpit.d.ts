@@ -8,6 +8,10 @@ interface CockpitClient extends CockpitTarget {
     subscribe(rule: Record<string, string>, body: (path: string, interface_: string, member: string, args: any[]) => void): void;
     close(problem?: string): void;
 }
+interface CockpitProcess extends Promise<string> {
+    stream(body: (text: string) => void): void;
+    input(text: string, isMore?: boolean): void;
+}
 interface Cockpit extends CockpitTarget {
     hidden: boolean;
     language?: string;
@@ -16,7 +20,7 @@ interface Cockpit extends CockpitTarget {
     info: { version: string };
     transport: { control(command: string, options: object): void; wait(body: () => void): void };
     dbus(name: string | null, options: object): CockpitClient;
-    spawn(command: string[], options?: object): Promise<string>;
+    spawn(command: string[], options?: object): CockpitProcess;
     user(): Promise<{ name: string; full_name: string }>;
     permission(options: object): CockpitTarget & { allowed: boolean | null };
     variant(type: string, value: unknown): { t: string; v: unknown };
