@@ -13,6 +13,7 @@ private let targets: [String: @Sendable (UnsafeRawBufferPointer) -> Void] = [
     "configuration": readConfiguration,
     "daemon": callDaemon,
     "door": talkToDoor,
+    "fleet": listenToBroker,
     "items": decodeItems,
     "manifests": readManifest,
     "module": sendToModule,
