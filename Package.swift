@@ -315,6 +315,9 @@ let package = Package(
         .testTarget(
             name: "ESPHomeAPITests", dependencies: ["ESPHomeAPI", "TestSupport"], exclude: ["messages.json"],
             swiftSettings: testSettings),
+        .testTarget(
+            name: "FleetAgentTests", dependencies: ["FleetAgent", "FleetProtocol", "JSONText", "MQTTClient"],
+            swiftSettings: testSettings),
         .testTarget(name: "InternetAddressesTests", dependencies: ["InternetAddresses"], swiftSettings: testSettings),
         .testTarget(
             name: "AccessoryDoorTests",
