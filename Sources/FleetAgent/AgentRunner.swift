@@ -43,7 +43,6 @@ public final class AgentRunner {
     /// Begins.
     public func start() {
         perform(machine.start())
-        // The pings of a connection are at the same interval.
         ticks = loop.every(.seconds(60)) { [weak self] in
             self?.handle(.tick)
             return self != nil
