@@ -65,7 +65,7 @@ FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGEDIR := $(DATADIR)/cockpit/accessories
 METAINFO := org.accessorysetup1.cockpit.metainfo.xml
 
-.PHONY: help deps build release man check-man docc demo web fleet test kills damage air answers calls outside lab lab-all fresh bench bench-door bench-presence fuzz soak soak-lab growth start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
+.PHONY: help deps build release man check-man docc demo web fleet test kills damage air answers calls outside lab lab-all fresh bench bench-door bench-presence fuzz soak soak-lab growth fleet-simulation start-order lint format install install-files uninstall deb pack deb-arm64 check-sizes clean
 
 help:
 	@echo "make demo [PICK=\"Pink Dice\"]  a set-up on simulated radios, in this terminal"
@@ -89,6 +89,7 @@ help:
 	@echo "make soak HOURS=|MINUTES= [SEED=]  a random life with all invariants, for so long (Tests/Soak)"
 	@echo "make soak-lab HOURS=|MINUTES= [SEED=]  the same on a real bluetoothd, in the lab"
 	@echo "make growth [SHORT=1]         the memory that each kind of request leaves behind"
+	@echo "make fleet-simulation [GATEWAYS=10000] [SEED=] [MINUTES=]  a fleet, its broker and all faults, in one process"
 	@echo "make start-order              records the functions of the daemon's start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
@@ -138,7 +139,7 @@ test: build
 	@Tests/Support/deps-clients
 	@Tests/Support/deps-web
 	$(FEW_AT_ONCE) $(SWIFT) test
-	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/Field Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
+	BIN=$(BIN) Tests/Support/in-memory Tests/Support/run-side-by-side Tests/API Tests/Clients Tests/Simulator Tests/FleetSimulation Tests/Field Tests/Attacks Tests/Answers Tests/Kills Tests/Damage Tests/Resources Tests/Web
 	PICK="Pink Dice" BIN=$(BIN) Tests/Demo/run
 	BIN=$(BIN) Tests/Demo/fleet
 
@@ -244,6 +245,14 @@ soak: build
 soak-lab: build
 	Tests/Lab/run --bin $(BIN) --seed $(SEED) --soak \
 		$(if $(filter-out file,$(origin MINUTES)),$(MINUTES),$(shell awk 'BEGIN { print 60 * $(HOURS) }'))
+
+# As many gateways as a fleet has, on one machine: in a release build, as they are installed.
+GATEWAYS ?= 10000
+fleet-simulation: deps $(STATIC)
+	@Tests/Support/deps-test
+	$(SWIFT) build $(RELEASE_FLAGS) --product fleet-simulation
+	Tests/FleetSimulation/run --bin $(RELEASE) --gateways $(GATEWAYS) --seed $(SEED) \
+		--seconds $(shell awk 'BEGIN { print int(60 * $(if $(filter-out file,$(origin MINUTES)),$(MINUTES),5)) }')
 
 SHORT ?=
 growth: build

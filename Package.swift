@@ -248,6 +248,11 @@ let package = Package(
         .executableTarget(
             name: "list-calls", dependencies: ["CallsOut", "DBusKit"], path: "Tests/Answers/list-calls", swiftSettings: settings),
 
+        // A fleet in one process, in no package.
+        .executableTarget(
+            name: "fleet-simulation", dependencies: ["DBusKit", "FleetAgent", "FleetProtocol", "JSONText", "MQTTClient"],
+            path: "Tests/FleetSimulation/Program", swiftSettings: settings),
+
         // The tables of the page for Cockpit, printed.
         .executableTarget(
             name: "page-tables", dependencies: ["AccessoryBus", "DBusKit"], path: "Tests/Web/page-tables", swiftSettings: settings),
@@ -318,6 +323,9 @@ let package = Package(
         .testTarget(name: "JSONTextTests", dependencies: ["JSONText"], swiftSettings: testSettings),
         .testTarget(
             name: "FleetProtocolTests", dependencies: ["FleetProtocol", "JSONText"], swiftSettings: testSettings),
+        .testTarget(
+            name: "FleetAgentTests", dependencies: ["FleetAgent", "FleetProtocol", "JSONText", "MQTTClient"],
+            swiftSettings: testSettings),
         .testTarget(name: "InternetAddressesTests", dependencies: ["InternetAddresses"], swiftSettings: testSettings),
         .testTarget(
             name: "AccessoryDoorTests",

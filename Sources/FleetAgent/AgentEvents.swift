@@ -100,6 +100,11 @@ public struct AuditMark: Hashable, Sendable {
         self.id = id
         self.time = time
     }
+
+    /// Whether another mark of the same trail is at the same line, as far as both times are known.
+    func isSame(as other: AuditMark) -> Bool {
+        id == other.id && (time == other.time || time == 0 || other.time == 0)
+    }
 }
 
 /// A command as the journal has it.
@@ -131,6 +136,28 @@ public struct AgentMemory: Hashable, Sendable {
     public var applied: [DesiredDocument.Kind: AppliedVersion] = [:]
 
     public init() {}
+
+    /// A change, as one line of the journal has it.
+    public enum Change: Hashable, Sendable {
+        /// A command begins.
+        case begin(CommandRecord)
+        case finish(CommandAnswer)
+        case audit(AuditMark)
+        case applied(DesiredDocument.Kind, AppliedVersion)
+        /// No command that ends at or before this time is accepted.
+        case floor(Int)
+    }
+
+    /// Applies a change, in the order of the journal.
+    public mutating func apply(_ change: Change) {
+        switch change {
+        case .begin(let record): commands.add(record)
+        case .finish(let answer): commands.finish(answer)
+        case .audit(let mark): audit = mark
+        case .applied(let kind, let version): applied[kind] = version
+        case .floor(let time): commands.floor = max(commands.floor, time)
+        }
+    }
 }
 
 /// The commands that a gateway remembers.

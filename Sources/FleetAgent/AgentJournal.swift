@@ -10,13 +10,7 @@ public import SystemFiles
 
 /// The journal, and the memory that it holds.
 public final class AgentJournal {
-    private enum Entry {
-        case begin(CommandRecord)
-        case finish(CommandAnswer)
-        case audit(AuditMark)
-        case applied(DesiredDocument.Kind, AppliedVersion)
-        case floor(Int)
-    }
+    private typealias Entry = AgentMemory.Change
 
     /// In bytes: many times the memory's size.
     private static let maxSize = 2 << 20
@@ -39,11 +33,7 @@ public final class AgentJournal {
         var lines = text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         lines.removeLast()
         for line in lines {
-            if let entry = Self.entry(Array(line)) {
-                apply(entry)
-            } else {
-                memory.commands.floor = max(memory.commands.floor, now + FleetCommand.maxLife)
-            }
+            memory.apply(Self.entry(Array(line)) ?? .floor(now + FleetCommand.maxLife))
         }
         try rewrite()
     }
@@ -95,7 +85,7 @@ public final class AgentJournal {
             throw error
         }
         size += line.count
-        apply(entry)
+        memory.apply(entry)
     }
 
     private func rewrite() throws(SystemFileError) {
@@ -112,16 +102,6 @@ public final class AgentJournal {
         file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
         guard file >= 0 else { throw SystemFileError(path) }
         size = bytes.count
-    }
-
-    private func apply(_ entry: Entry) {
-        switch entry {
-        case .begin(let record): memory.commands.add(record)
-        case .finish(let answer): memory.commands.finish(answer)
-        case .audit(let mark): memory.audit = mark
-        case .applied(let kind, let version): memory.applied[kind] = version
-        case .floor(let time): memory.commands.floor = max(memory.commands.floor, time)
-        }
     }
 
     // MARK: Lines

@@ -62,7 +62,7 @@ public struct AgentMachine {
         audit = AuditQueue(memory.audit)
         commands = CommandLedger(memory.commands)
         desired = DesiredState(memory.applied)
-        random = SplitMix(state: seed)
+        random = SplitMix(seed: seed)
     }
 
     /// The first effects.
@@ -85,6 +85,11 @@ public struct AgentMachine {
 
     private var isConnected: Bool {
         if case .away = link { false } else { true }
+    }
+
+    /// Whether the state at the broker is known, and differences are sent.
+    public var isCompared: Bool {
+        if case .up = link { true } else { false }
     }
 
     /// Takes an event.
@@ -171,10 +176,12 @@ public struct AgentMachine {
     }
 
     private mutating func confirmed(_ payload: [UInt8]) -> [AgentEffect] {
-        guard let value = try? JSON(parsing: payload), let trail = value["trail"]?.int, let id = value["id"]?.int, id >= 0 else {
-            return []
-        }
-        return audit.confirmed(trail: trail, id: id)
+        // Beyond these numbers is no trail: a sum must not overflow.
+        let numbers = 0...(1 << 52)
+        guard let value = try? JSON(parsing: payload), let trail = value["trail"]?.int, let id = value["id"]?.int,
+            numbers.contains(trail), numbers.contains(id)
+        else { return [] }
+        return audit.confirmed(AuditMark(trail: trail, id: id, time: value["time"]?.int ?? 0), request: value["request"]?.int)
     }
 
     /// The broker has sent all messages that it retains.
@@ -235,10 +242,14 @@ public struct AgentMachine {
 }
 
 /// Numbers that look random, from a seed. (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators)
-struct SplitMix {
-    var state: UInt64
+public struct SplitMix: RandomNumberGenerator, Sendable {
+    private var state: UInt64
 
-    mutating func next() -> UInt64 {
+    /// - Parameter seed: any number; equal ones give equal numbers.
+    public init(seed: UInt64) { state = seed }
+
+    /// The next 64 bits.
+    public mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var value = state
         value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9

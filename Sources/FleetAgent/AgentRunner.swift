@@ -20,7 +20,6 @@ public final class AgentRunner {
     private var broker: MQTTConnection?
     private var tokens: [Int32: MessageToken] = [:]
     private var timer: LoopSource?
-    private var ticks: LoopSource?
 
     /// - Parameters:
     ///   - bus: the connection to the daemon's bus.
@@ -43,18 +42,12 @@ public final class AgentRunner {
     /// Begins.
     public func start() {
         perform(machine.start())
-        // The pings of a connection are at the same interval.
-        ticks = loop.every(.seconds(60)) { [weak self] in
-            self?.handle(.tick)
-            return self != nil
-        }
     }
 
     /// Says goodbye to the broker.
     public func end() {
         perform(machine.farewell())
         timer?.cancel()
-        ticks?.cancel()
         guard let broker else { return }
         _ = loop.run(until: { !broker.isCongested }, timeout: .seconds(2))
         self.broker = nil
@@ -121,6 +114,8 @@ public final class AgentRunner {
     private func heard(_ event: MQTTEvent) {
         switch event {
         case .connected: handle(.connected)
+        // An idle gateway wakes up for both at once.
+        case .alive: handle(.tick)
         case .subscribed(let isGranted): handle(.subscribed(isGranted: isGranted))
         case .received(let message): handle(.received(message))
         case .acknowledged(let number, let isAccepted):

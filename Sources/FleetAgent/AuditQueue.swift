@@ -28,6 +28,8 @@ struct AuditQueue {
     private var state = State.stopped
     private var isReadable = false
     private var isCollected = false
+    /// The collector's last request for lines that may be lost.
+    private var request: Int?
 
     init(_ mark: AuditMark) { self.mark = mark }
 
@@ -76,9 +78,13 @@ struct AuditQueue {
     // MARK: The collector
 
     /// The collector has stored the trail up to a line.
-    mutating func confirmed(trail: Int, id: Int) -> [AgentEffect] {
+    ///
+    /// - Parameter request: another one than before when the collector was away, and lines on their way may be lost.
+    mutating func confirmed(_ seen: AuditMark, request: Int?) -> [AgentEffect] {
         isCollected = true
-        if trail == mark.trail, let index = sent.firstIndex(where: { $0.id == id }) {
+        let isConfirmation = request == self.request
+        self.request = request
+        if isConfirmation, seen.trail == mark.trail, let index = sent.firstIndex(where: { $0.isSame(as: seen) }) {
             mark = sent[index]
             sent.removeFirst(index + 1)
             guard case .idle(true) = state else { return [.saveAudit(mark)] }
@@ -86,10 +92,11 @@ struct AuditQueue {
         }
         // It has another state than is known here, or has lost lines: they are sent anew.
         sent = []
-        if trail != mark.trail {
+        if seen.trail < mark.trail {
             mark = AuditMark(trail: mark.trail)
-        } else if id != mark.id {
-            mark = AuditMark(trail: trail, id: id)
+        } else if seen.trail > mark.trail || !mark.isSame(as: seen) {
+            // A later trail was begun by this gateway, too, whose journal has lost that.
+            mark = seen
         }
         return read()
     }

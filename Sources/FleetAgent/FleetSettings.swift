@@ -18,6 +18,8 @@ public struct FleetSettings: Sendable {
     /// Where the file is.
     public static let standardPath = "/etc/accessory-setup/fleet.conf"
     private static let group = "Fleet"
+    /// Seconds after which the broker takes a silent gateway for lost; the agent wakes up once in a minute.
+    private static let keepAlive = 150
     /// Seconds for which the broker keeps commands for a gateway that is away.
     private static let sessionExpiry: UInt32 = 60
 
@@ -76,6 +78,7 @@ public struct FleetSettings: Sendable {
             : nil
         var broker = address.settings(clientID: gateway, tls: tls)
         broker.sessionExpiry = Self.sessionExpiry
+        broker.keepAlive = Self.keepAlive
         self.broker = broker
     }
 }

@@ -16,9 +16,12 @@ struct ReportedState {
     private(set) var wanted: [String: [UInt8]]?
     /// Digests of the payloads that the broker has.
     private var known: [String: String] = [:]
-    /// Objects that may differ, in order.
+    /// Objects that may differ, in order, of which the first `begun` were looked at.
     private var queue: [String] = []
+    private var begun = 0
     private var queued: Set<String> = []
+    /// Objects that have changed while a message about them was on its way.
+    private var changed: Set<String> = []
     private var sent: [String: String] = [:]
 
     /// The payload of an object: its members, and a hash over them.
@@ -58,7 +61,9 @@ struct ReportedState {
     mutating func connect() {
         known = [:]
         sent = [:]
+        changed = []
         queue = []
+        begun = 0
         queued = []
     }
 
@@ -77,21 +82,22 @@ struct ReportedState {
     mutating func acknowledged(_ end: String, _ digest: String) {
         guard sent[end] == digest else { return }
         sent[end] = nil
+        if changed.remove(end) != nil { enqueue(end) }
     }
 
     /// The next messages.
     mutating func next(_ topics: FleetTopics) -> [AgentEffect] {
-        guard let wanted else { return [] }
+        guard let wanted, !queue.isEmpty else { return [] }
         var effects: [AgentEffect] = []
-        var later: [String] = []
-        var rest = queue[...]
-        while sent.count < Self.inFlight, let end = rest.popFirst() {
+        while sent.count < Self.inFlight, begun < queue.count {
+            let end = queue[begun]
+            begun += 1
+            queued.remove(end)
             // One at a time: the broker then has the newest last, and changes in between are one.
             guard sent[end] == nil else {
-                later.append(end)
+                changed.insert(end)
                 continue
             }
-            queued.remove(end)
             let payload = wanted[end] ?? []
             let digest = payload.isEmpty ? nil : Self.digest(payload)
             guard digest != known[end] else { continue }
@@ -102,7 +108,11 @@ struct ReportedState {
                 .publish(
                     MQTTMessage(topics.topic(FleetTopics.reported + end), payload, isRetained: true), .reported(end, digest ?? "")))
         }
-        queue = later + rest
+        // The rest moves once for many messages, not at each.
+        if begun == queue.count || begun > 1000 {
+            queue.removeFirst(begun)
+            begun = 0
+        }
         return effects
     }
 }

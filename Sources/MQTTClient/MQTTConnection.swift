@@ -66,6 +66,15 @@ public final class MQTTConnection {
     /// Bytes of the present connection that the kernel has not taken yet, or messages that wait: whether there are any.
     public var isCongested: Bool { client.map { mosquitto_want_write($0) } ?? false }
 
+    /// Whether packets are read. While they are not, they stay with the kernel and then the broker, as with a slow
+    /// client.
+    public var isReading = true {
+        didSet {
+            if isReading { return startReading() }
+            reading?.cancel()
+        }
+    }
+
     // MARK: Requests
 
     /// Sends a message.
@@ -155,11 +164,16 @@ public final class MQTTConnection {
         }
         let timer = loop.after(.seconds(Limits.connecting)) { [weak self] in self?.end(because: "no answer") }
         state = .connecting(client, timer)
+        startReading()
+        continueWriting()
+    }
+
+    private func startReading() {
+        guard let client, isReading, reading?.isActive != true else { return }
         reading = loop.onReadable(mosquitto_socket(client)) { [weak self] in
             self?.read()
             return self != nil
         }
-        continueWriting()
     }
 
     /// The library's call that does not wait for the connection takes no properties, but it uses those of an earlier
@@ -236,9 +250,11 @@ public final class MQTTConnection {
     private func connected() {
         guard case .connecting(let client, let timer) = state else { return }
         timer.cancel()
-        let pings = loop.every(.seconds(settings.keepAlive)) { [weak self] in
+        // The library looks at its clock only then, and the broker waits for one and a half times as long.
+        let pings = loop.every(.seconds(max(1, settings.keepAlive * 2 / 5))) { [weak self] in
             guard let self, let client = self.client else { return false }
             self.process(mosquitto_loop_misc(client))
+            if self.client != nil { self.handler(.alive) }
             return self.client != nil
         }
         state = .connected(client, pings)

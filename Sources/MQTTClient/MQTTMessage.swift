@@ -72,6 +72,8 @@ public enum MQTTEvent: Sendable {
     /// The broker has answered a subscription.
     case subscribed(isGranted: Bool)
     case received(MQTTMessage)
+    /// Two fifths of the keep-alive's time have passed, at which the connection wakes up anyway.
+    case alive
     /// The connection is over, or could not be made, for this reason.
     case ended(String)
 }

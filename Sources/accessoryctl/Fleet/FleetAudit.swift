@@ -48,13 +48,9 @@ extension Fleet {
 /// Receives the trails of all gateways.
 final class AuditCollector {
     private struct Trail {
-        var trail = 1
-        /// The last stored line; 0 for none.
-        var id = 0
+        var collected = CollectedTrail()
         /// Lines to be stored.
         var new: [JSON] = []
-        /// The last line came out of turn, and was asked for again.
-        var hasAsked = false
     }
 
     /// For a line that was asked for again.
@@ -85,10 +81,10 @@ final class AuditCollector {
         let end = text.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
         if end < text.count, truncate(path(of: gateway), off_t(end)) != 0 { throw SystemFileError(path(of: gateway)) }
         guard let line = text[..<end].split(separator: UInt8(ascii: "\n")).last else { return Trail() }
-        guard let value = try? JSON(parsing: line), let trail = value["trail"]?.int, let id = value["id"]?.int else {
+        guard let value = try? JSON(parsing: line), let collected = CollectedTrail(last: value) else {
             throw OperatorDirectory.Problem("\(path(of: gateway)): the last line is no line of a trail")
         }
-        return Trail(trail: trail, id: id)
+        return Trail(collected: collected)
     }
 
     /// Collects.
@@ -103,7 +99,8 @@ final class AuditCollector {
         try begin()
         lastLine = client.loop.now
         while true {
-            let patience = trails.values.contains(where: \.hasAsked) ? Self.patience : quiet.map { .seconds($0) } ?? .seconds(3600)
+            let patience =
+                trails.values.contains(where: \.collected.hasAsked) ? Self.patience : quiet.map { .seconds($0) } ?? .seconds(3600)
             let isInTime = client.loop.run(until: { hasNews || failure != nil }, timeout: patience)
             try store()
             if !isInTime { askAgain() }
@@ -132,42 +129,36 @@ final class AuditCollector {
     private func begin() throws {
         try client.subscribe([FleetTopics.audit], of: ["+"])
         for gateway in trails.keys {
-            trails[gateway]?.hasAsked = false
+            trails[gateway]?.collected.connect(request: Int.random(in: 1...(1 << 52)))
             ask(gateway)
         }
     }
 
     /// The line that was asked for may have been lost, too.
     private func askAgain() {
-        for (gateway, trail) in trails where trail.hasAsked { ask(gateway) }
+        for (gateway, trail) in trails where trail.collected.hasAsked {
+            trails[gateway]?.collected.askAgain()
+            ask(gateway)
+        }
     }
 
     /// Says which lines are stored; the gateway sends those after them.
     private func ask(_ gateway: String) {
         guard let trail = trails[gateway], let topics = FleetTopics(fleet: fleet.fleet, gateway: gateway) else { return }
-        let payload: JSON = ["trail": JSON(trail.trail), "id": JSON(trail.id)]
-        client.publish(MQTTMessage(topics.topic(FleetTopics.auditSeen), Array(payload.writtenInOneLine.utf8), isRetained: true))
+        let payload = Array(trail.collected.seen.writtenInOneLine.utf8)
+        client.publish(MQTTMessage(topics.topic(FleetTopics.auditSeen), payload, isRetained: true))
     }
 
     private func receive(_ gateway: String, _ payload: [UInt8]) {
         // Gateways that were removed have no say.
-        guard var trail = trails[gateway], let line = try? JSON(parsing: payload), let number = line["trail"]?.int,
-            let id = line["id"]?.int,
-            let previous = line["previous"]?.int
-        else { return }
-        let isNext = number == trail.trail && previous == trail.id && id > trail.id
-        // A gateway whose store was lost begins anew.
-        let isNewTrail = number > trail.trail && previous == 0
-        guard isNext || isNewTrail else {
-            // Lines that came before, or that were sent before a gap was known.
-            if number == trail.trail, id <= trail.id || trail.hasAsked { return }
-            trails[gateway]?.hasAsked = true
-            return ask(gateway)
+        guard trails[gateway] != nil, let line = try? JSON(parsing: payload) else { return }
+        switch trails[gateway]?.collected.receive(line) {
+        case .next:
+            trails[gateway]?.new.append(line)
+            hasNews = true
+        case .gap: ask(gateway)
+        case .known, nil: break
         }
-        (trail.trail, trail.id, trail.hasAsked) = (number, id, false)
-        trail.new.append(line)
-        trails[gateway] = trail
-        hasNews = true
     }
 
     /// Stores new lines, on the disk, before the gateways get their confirmation.

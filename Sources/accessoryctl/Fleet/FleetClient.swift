@@ -45,7 +45,7 @@ final class FleetClient {
         switch event {
         case .connected: isConnected = true
         case .subscribed(let isGranted): if !isGranted { failure = "the broker refuses the topics of operators" }
-        case .acknowledged: break
+        case .acknowledged, .alive: break
         case .received(let message):
             if message.topic == marker { isMarked = true }
             guard let (gateway, end) = FleetTopics.parse(message.topic, fleet: directory.fleet) else { return }

@@ -71,7 +71,7 @@ private struct FuzzedAgent {
     }
 
     private func marks(_ input: inout Input) -> [UInt8] {
-        Array(#"{"trail":\#(input.number(below: 3)),"id":\#(input.number(below: 9))}"#.utf8)
+        Array(#"{"trail":\#(input.number(below: 3)),"id":\#(input.number(below: 9)),"request":\#(input.number(below: 3))}"#.utf8)
     }
 
     /// With the operator's signature, and any content.
@@ -113,7 +113,7 @@ private struct FuzzedAgent {
             owed.append(.performed(CommandAnswer(id, .done)))
         case .apply(let document): owed.append(.applied(document, problems: input.oneIn(4) ? ["no"] : []))
         case .readAudit(let from, let limit):
-            let lines = (max(from, 1)..<(from + input.number(below: limit + 1))).map { AuditedLine(id: $0, time: $0, json: ["id": JSON($0)]) }
+            let lines = (max(from, 1)..<(from + 1 + input.number(below: limit + 1))).map { AuditedLine(id: $0, time: $0, json: ["id": JSON($0)]) }
             owed.append(.auditRead(input.oneIn(8) ? nil : lines, from: from))
         default: break
         }

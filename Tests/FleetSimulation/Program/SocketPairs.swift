@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each client of libmosquitto has a pair of sockets, by which it wakes a thread that it does not have here. Without
+// them ten thousand clients need a third of the descriptors, and a system's usual limit suffices.
+
+import Glibc
+
+/// Takes the place of the system's function for libmosquitto, which does without a pair then.
+@_cdecl("socketpair") public func noSocketPair(
+    _ domain: Int32, _ type: Int32, _ protocolNumber: Int32, _ pair: UnsafeMutablePointer<Int32>?
+) -> Int32 {
+    errno = EMFILE
+    return -1
+}
