@@ -376,6 +376,7 @@ if Context.environment["ACCESSORY_FUZZ"] != nil {
                 "AccessoryBus", "AccessoryCore", "AccessoryDoor", "AccessoryEngine", "AccessoryModel", "AccessoryService",
                 "AccessorySetupKit", "AdminFiles", "BlueZInterfaces", "BlueZObjects", "BlueZRadio", "BlueZView", "CDBus",
                 "CSQLite", "CallerIdentity", "CoreBluetooth", "DBusKit", "ESPHomeAPI", "FleetAgent", "FleetProtocol", "GrantStore",
-                "JSONText", "KeyFiles", "MQTTClient", "NoiseProtocol", "RadioSimulator", "SystemFiles", "TestSupport", "WiFiRadio", log,
+                "JSONText", "KeyFiles", "MQTTClient", "NoiseProtocol", "RadioSimulator", "SystemFiles", "TestSupport", "WiFiRadio",
+                log,
             ], path: "Tests/Fuzz/Targets", swiftSettings: settings))
 }

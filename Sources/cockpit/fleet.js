@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pickers of all gateways of a fleet, for an operator whose fleet's directory is on this machine: accessoryctl talks
-// to the broker, and the page's own sheet shows the pickers, one at a time.
+// The pickers of all gateways of a fleet, for an operator whose fleet's directory is on this machine: accessoryctl
+// talks to the broker, and the page's own sheet shows the pickers, one at a time.
 
 import { badge, button, element, setText } from "./dom.js";
 import { words } from "./text.js";

@@ -31,7 +31,9 @@ func listenToBroker(_ bytes: UnsafeRawBufferPointer) {
 private func readJSON(_ text: [UInt8]) {
     guard let value = try? JSON(parsing: text) else { return }
     let written = value.writtenInOneLine
-    expect((try? JSON(parsing: Array(written.utf8))) == value || written.contains("e"), "JSON that reads differently again: \(written)")
+    expect(
+        (try? JSON(parsing: Array(written.utf8))) == value || written.contains("e"), "JSON that reads differently again: \(written)"
+    )
 }
 
 private struct FuzzedAgent {
@@ -58,13 +60,18 @@ private struct FuzzedAgent {
         case 7: event = .subscribed(isGranted: !input.oneIn(4))
         case 8, 9: event = .received(signed(&input))
         default:
-            let end = input.pick(["cmd/disable", "desired/policy", "audit-seen", "reported/grant/1", "reported-marker", "cmd/", "x"])
-            event = .received(MQTTMessage(topics.topic(end), input.oneIn(2) ? marks(&input) : input.bytes(), isRetained: input.oneIn(3)))
+            let end = input.pick([
+                "cmd/disable", "desired/policy", "audit-seen", "reported/grant/1", "reported-marker", "cmd/", "x",
+            ])
+            event = .received(
+                MQTTMessage(topics.topic(end), input.oneIn(2) ? marks(&input) : input.bytes(), isRetained: input.oneIn(3)))
         }
         if case .connected = event { isConnected = true }
         if case .ended = event { isConnected = false }
         if case .applied(let document, let problems) = event, problems.isEmpty {
-            expect(document.version >= versions[document.kind] ?? 0, "version \(document.version) after \(versions[document.kind] ?? 0)")
+            expect(
+                document.version >= versions[document.kind] ?? 0,
+                "version \(document.version) after \(versions[document.kind] ?? 0)")
             versions[document.kind] = document.version
         }
         for effect in machine.handle(event, now: now) { check(effect, &input) }
@@ -77,7 +84,10 @@ private struct FuzzedAgent {
     /// With the operator's signature, and any content.
     private mutating func signed(_ input: inout Input) -> MQTTMessage {
         let version = JSON(input.number(below: 6))
-        let times: [String: JSON] = ["fleet": "hall", "gateways": ["*"], "nbf": .integer(1000), "iat": .integer(1100), "exp": .integer(1150), "version": version]
+        let times: [String: JSON] = [
+            "fleet": "hall", "gateways": ["*"], "nbf": .integer(1000), "iat": .integer(1100), "exp": .integer(1150),
+            "version": version,
+        ]
         var claims = times
         claims["files"] = ["a.conf": JSON(input.text())]
         claims["iat"] = nil
@@ -113,7 +123,9 @@ private struct FuzzedAgent {
             owed.append(.performed(CommandAnswer(id, .done)))
         case .apply(let document): owed.append(.applied(document, problems: input.oneIn(4) ? ["no"] : []))
         case .readAudit(let from, let limit):
-            let lines = (max(from, 1)..<(from + 1 + input.number(below: limit + 1))).map { AuditedLine(id: $0, time: $0, json: ["id": JSON($0)]) }
+            let lines = (max(from, 1)..<(from + 1 + input.number(below: limit + 1))).map {
+                AuditedLine(id: $0, time: $0, json: ["id": JSON($0)])
+            }
             owed.append(.auditRead(input.oneIn(8) ? nil : lines, from: from))
         default: break
         }
