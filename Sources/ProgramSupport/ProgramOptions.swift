@@ -4,6 +4,7 @@
 
 internal import AccessoryModel
 internal import CGLib
+public import Logging
 
 /// An option of a program's command line.
 public struct ProgramOption: Sendable {
@@ -43,6 +44,16 @@ public enum ProgramOptions {
     /// The state of GLib's callback.
     private final class Reading {
         var given: [(name: String, value: String)] = []
+    }
+
+    /// The value of `--log-level`.
+    ///
+    /// - Throws: for another word than a level.
+    public static func logLevel(_ value: String) throws(Problem) -> Logger.Level {
+        guard let level = Logger.Level(rawValue: value) else {
+            throw Problem(description: "--log-level \(value): must be trace, debug, info, notice, warning, error or critical")
+        }
+        return level
     }
 
     /// Reads the arguments, of which the first is the program's name. `--version` and `--help` are added.

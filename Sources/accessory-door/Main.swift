@@ -50,12 +50,7 @@ enum Main {
                 case 1: options.sockets = value
                 case 2: options.bus = value
                 case 3: options.newKey = value
-                default:
-                    guard let level = Logger.Level(rawValue: value) else {
-                        throw .init(
-                            description: "--log-level \(value): must be trace, debug, info, notice, warning, error or critical")
-                    }
-                    options.logLevel = level
+                default: options.logLevel = try ProgramOptions.logLevel(value)
                 }
             }
             if let text { return StandardOutput.line(text) }

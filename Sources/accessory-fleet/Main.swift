@@ -44,12 +44,7 @@ enum Main {
                 case 0: options.configuration = value
                 case 1: options.bus = value
                 case 2: options.directory = value
-                default:
-                    guard let level = Logger.Level(rawValue: value) else {
-                        throw .init(
-                            description: "--log-level \(value): must be trace, debug, info, notice, warning, error or critical")
-                    }
-                    options.logLevel = level
+                default: options.logLevel = try ProgramOptions.logLevel(value)
                 }
             }
             if let text { return StandardOutput.line(text) }

@@ -164,10 +164,7 @@ struct Options {
             name: "log-level", value: "LEVEL",
             help: "trace, debug, info, notice, warning, error or critical; addresses appear at debug only (default: info)"
         ) { options, value throws(Problem) in
-            guard let level = Logger.Level(rawValue: value) else {
-                throw Problem(description: "--log-level \(value): must be trace, debug, info, notice, warning, error or critical")
-            }
-            options.logLevel = level
+            options.logLevel = try ProgramOptions.logLevel(value)
         },
     ]
 

@@ -159,49 +159,48 @@ struct Fleet: ParsableCommand {
         }
     }
 
-    /// A grant with the app and the accessory that it has by the last report: the number alone might mean another one.
-    private static func grant(_ number: Int, _ gateway: String, _ client: FleetClient) throws -> FleetCommand.Action.GrantName {
-        var state = FleetState()
-        client.onMessage = { state.receive($0, $1, $2) }
-        try client.subscribe(["\(FleetTopics.reported)grant/\(number)"], of: [try client.directory.gateway(gateway).name])
-        client.onMessage = nil
-        guard let object = state.gateways[gateway]?.reported["grant/\(number)"], let app = object["App"]?.string else {
-            throw OperatorDirectory.Problem("\(gateway) has no grant \(number)")
+    /// The arguments of commands about a grant.
+    struct GrantArguments: ParsableArguments {
+        @OptionGroup var options: FleetOptions
+        @Argument(help: "The gateway's name.") var gateway: String
+        @Argument(help: "The grant's number (accessoryctl fleet grants).") var grant: Int
+
+        func perform(_ done: String, _ action: (FleetCommand.Action.GrantName) -> FleetCommand.Action) throws {
+            try Fleet.perform(options, gateway, "grant \(grant) \(done)") { action(try name($0)) }
         }
-        return .init(number, app: app, accessory: accessory(of: object))
+
+        /// With the app and the accessory by the last report: the number alone might mean another grant by now.
+        private func name(_ client: FleetClient) throws -> FleetCommand.Action.GrantName {
+            var state = FleetState()
+            client.onMessage = { state.receive($0, $1, $2) }
+            try client.subscribe(["\(FleetTopics.reported)grant/\(grant)"], of: [try client.directory.gateway(gateway).name])
+            client.onMessage = nil
+            guard let object = state.gateways[gateway]?.reported["grant/\(grant)"], let app = object["App"]?.string else {
+                throw OperatorDirectory.Problem("\(gateway) has no grant \(grant)")
+            }
+            return .init(grant, app: app, accessory: accessory(of: object))
+        }
     }
 
     struct Revoke: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Revokes a grant at a gateway.")
-        @OptionGroup var options: FleetOptions
-        @Argument(help: "The gateway's name.") var gateway: String
-        @Argument(help: "The grant's number (accessoryctl fleet grants).") var grant: Int
+        @OptionGroup var arguments: GrantArguments
 
-        func run() throws {
-            try Fleet.perform(options, gateway, "grant \(grant) revoked") { .revoke(try Fleet.grant(grant, gateway, $0)) }
-        }
+        func run() throws { try arguments.perform("revoked") { .revoke($0) } }
     }
 
     struct Enable: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Enables a grant at a gateway again.")
-        @OptionGroup var options: FleetOptions
-        @Argument(help: "The gateway's name.") var gateway: String
-        @Argument(help: "The grant's number (accessoryctl fleet grants).") var grant: Int
+        @OptionGroup var arguments: GrantArguments
 
-        func run() throws {
-            try Fleet.perform(options, gateway, "grant \(grant) enabled") { .enable(try Fleet.grant(grant, gateway, $0)) }
-        }
+        func run() throws { try arguments.perform("enabled") { .enable($0) } }
     }
 
     struct Disable: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Disables a grant at a gateway.")
-        @OptionGroup var options: FleetOptions
-        @Argument(help: "The gateway's name.") var gateway: String
-        @Argument(help: "The grant's number (accessoryctl fleet grants).") var grant: Int
+        @OptionGroup var arguments: GrantArguments
 
-        func run() throws {
-            try Fleet.perform(options, gateway, "grant \(grant) disabled") { .disable(try Fleet.grant(grant, gateway, $0)) }
-        }
+        func run() throws { try arguments.perform("disabled") { .disable($0) } }
     }
 
     struct RemoveAccessory: ParsableCommand {
