@@ -28,7 +28,6 @@ public enum ManifestReader {
         return read(path: path, &files)
     }
 
-    /// - Parameter files: for reading the file, and the Info.plist that it names.
     /// The problems of some files.
     public static func problems(in paths: [String]) -> [KeyFileProblem] {
         paths.flatMap { path -> [KeyFileProblem] in
@@ -39,6 +38,7 @@ public enum ManifestReader {
         }
     }
 
+    /// - Parameter files: for reading the file, and the Info.plist that it names.
     static func read(path: String, _ files: inout RememberedFiles) -> Result<AppManifest, ManifestProblems> {
         do throws(KeyFileProblem) {
             return try read(try KeyFile(path: path, &files), &files)

@@ -39,6 +39,25 @@ public enum AgentEvent: Sendable {
     case tick
 }
 
+extension AgentEvent {
+    /// The event that a report of the connection is for the core; nil for an acknowledgement without a token.
+    ///
+    /// - Parameter tokens: of messages without an acknowledgement, by their numbers.
+    public init?(_ event: MQTTEvent, _ tokens: inout [Int32: MessageToken]) {
+        switch event {
+        case .connected: self = .connected
+        // An idle gateway wakes up for both at once.
+        case .alive: self = .tick
+        case .subscribed(let isGranted): self = .subscribed(isGranted: isGranted)
+        case .received(let message): self = .received(message)
+        case .acknowledged(let number, let isAccepted):
+            guard let token = tokens.removeValue(forKey: number) else { return nil }
+            self = .acknowledged(token, isAccepted: isAccepted)
+        case .ended(let reason): self = .ended(reason)
+        }
+    }
+}
+
 /// An output of `AgentMachine`, to be performed in order.
 public enum AgentEffect: Sendable {
     /// Connect to the broker, after so many milliseconds.

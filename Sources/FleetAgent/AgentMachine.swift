@@ -120,7 +120,8 @@ public struct AgentMachine {
             reportDesired(document.kind)
         case .tick:
             effects = desired.tick(gateway, now: now)
-            for kind in DesiredDocument.Kind.allCases { reportDesired(kind) }
+            // Most minutes change nothing.
+            if !effects.isEmpty { for kind in DesiredDocument.Kind.allCases { reportDesired(kind) } }
         }
         if isConnected { effects += commands.next() }
         if case .up = link { effects += reported.next(gateway.topics) }

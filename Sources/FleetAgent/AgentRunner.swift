@@ -112,18 +112,10 @@ public final class AgentRunner {
     }
 
     private func heard(_ event: MQTTEvent) {
-        switch event {
-        case .connected: handle(.connected)
-        // An idle gateway wakes up for both at once.
-        case .alive: handle(.tick)
-        case .subscribed(let isGranted): handle(.subscribed(isGranted: isGranted))
-        case .received(let message): handle(.received(message))
-        case .acknowledged(let number, let isAccepted):
-            if let token = tokens.removeValue(forKey: number) { handle(.acknowledged(token, isAccepted: isAccepted)) }
-        case .ended(let reason):
+        if case .ended = event {
             guard broker != nil else { return }
             broker = nil
-            handle(.ended(reason))
         }
+        if let event = AgentEvent(event, &tokens) { handle(event) }
     }
 }

@@ -2,11 +2,8 @@
 // The operator's files on the gateway, in directories that the daemon reads: a document's files are written beside the
 // present ones, checked as the daemon will read them, and exchanged with them at once.
 
-internal import AccessoryModel
 internal import AdminFiles
-internal import CSystem
 internal import FleetProtocol
-internal import Glibc
 internal import KeyFiles
 internal import Logging
 internal import SystemFiles

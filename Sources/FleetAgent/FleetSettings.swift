@@ -58,7 +58,7 @@ public struct FleetSettings: Sendable {
         var key: PrivateKey?
         if let keyFile = try file.string(Self.group, "GatewayKey") {
             do throws(SystemFileError) {
-                key = PrivateKey(base64: try SystemFile.text(keyFile, limit: 4096).trimmed)
+                key = PrivateKey(file: try SystemFile.text(keyFile, limit: 4096))
             } catch {
                 throw file.problem(Self.group, "GatewayKey", "\(error)")
             }
@@ -80,13 +80,5 @@ public struct FleetSettings: Sendable {
         broker.sessionExpiry = Self.sessionExpiry
         broker.keepAlive = Self.keepAlive
         self.broker = broker
-    }
-}
-
-extension String {
-    /// Without spaces and line ends at both ends.
-    var trimmed: String {
-        let isSpace: (Character) -> Bool = { $0.isWhitespace }
-        return String(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
     }
 }

@@ -14,6 +14,9 @@ public struct PublicKey: Hashable, Sendable {
         self.bytes = bytes
     }
 
+    /// The same from a file, where a line may end.
+    public init?(file text: String) { self.init(base64: Base64.withoutLineEnd(text)) }
+
     fileprivate init(bytes: [UInt8]) { self.bytes = bytes }
 
     /// 44 characters.
@@ -51,6 +54,9 @@ public struct PrivateKey: Sendable {
         guard let seed = Base64.decode(text, Base64.plain), seed.count == 32 else { return nil }
         self.init(seed: seed)
     }
+
+    /// The same from a file, where a line may end.
+    public init?(file text: String) { self.init(base64: Base64.withoutLineEnd(text)) }
 
     private init(seed: [UInt8]) {
         var secret = [UInt8](repeating: 0, count: 64)
@@ -113,6 +119,12 @@ enum Base64 {
     static let plain = sodium_base64_VARIANT_ORIGINAL
     /// RFC 7515: for addresses, without padding.
     static let url = sodium_base64_VARIANT_URLSAFE_NO_PADDING
+
+    static func withoutLineEnd(_ text: String) -> String {
+        var text = text[...]
+        while let last = text.last, last.isWhitespace { text.removeLast() }
+        return String(text)
+    }
 
     static func encode(_ bytes: [UInt8], _ variant: Int32) -> String {
         var text = [CChar](repeating: 0, count: sodium_base64_encoded_len(bytes.count, variant))

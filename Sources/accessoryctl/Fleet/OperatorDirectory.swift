@@ -54,7 +54,7 @@ struct OperatorDirectory {
         self.fleet = fleet
         broker = try file.string(Self.group, "Broker") ?? ""
         _ = try BrokerAddress(broker)
-        guard let key = PrivateKey(base64: try SystemFile.text("\(path)/\(Self.keyName)", limit: 4096).trimmed) else {
+        guard let key = PrivateKey(file: try SystemFile.text("\(path)/\(Self.keyName)", limit: 4096)) else {
             throw Problem("\(path)/\(Self.keyName): not 32 bytes in base64")
         }
         self.key = key
@@ -102,7 +102,7 @@ struct OperatorDirectory {
             let file = try KeyFile(path: "\(gatewaysPath)/\(name)/fleet.conf")
             let key = try? SystemFile.text("\(gatewaysPath)/\(name)/gateway.pub", limit: 4096)
             return Gateway(
-                name: name, labels: Set(try file.list(Self.group, "Labels")), key: key.flatMap { PublicKey(base64: $0.trimmed) })
+                name: name, labels: Set(try file.list(Self.group, "Labels")), key: key.flatMap { PublicKey(file: $0) })
         }
     }
 
@@ -118,14 +118,5 @@ struct OperatorDirectory {
     func topics(of gateway: String) throws -> FleetTopics {
         guard let topics = FleetTopics(fleet: fleet, gateway: gateway) else { throw Problem("\(gateway): \(FleetTopics.nameRule)") }
         return topics
-    }
-}
-
-extension String {
-    /// Without white space at the end.
-    fileprivate var trimmed: String {
-        var text = self[...]
-        while let last = text.last, last.isWhitespace { text.removeLast() }
-        return String(text)
     }
 }

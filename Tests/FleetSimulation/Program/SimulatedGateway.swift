@@ -101,6 +101,8 @@ final class SimulatedGateway {
         var tokens: [Int32: MessageToken] = [:]
         var isCompared = false
         var isLoaded = false
+
+        mutating func event(_ event: MQTTEvent) -> AgentEvent? { AgentEvent(event, &tokens) }
     }
 
     init(_ number: Int, _ world: World) {
@@ -252,18 +254,11 @@ final class SimulatedGateway {
     }
 
     private func heard(_ event: MQTTEvent) {
-        switch event {
-        case .connected: handle(.connected)
-        case .alive: handle(.tick)
-        case .subscribed(let isGranted): handle(.subscribed(isGranted: isGranted))
-        case .received(let message): handle(.received(message))
-        case .acknowledged(let number, let isAccepted):
-            if let token = agent?.tokens.removeValue(forKey: number) { handle(.acknowledged(token, isAccepted: isAccepted)) }
-        case .ended(let reason):
+        if case .ended = event {
             guard agent?.connection != nil else { return }
             agent?.connection = nil
-            handle(.ended(reason))
         }
+        if let event = agent?.event(event) { handle(event) }
     }
 
     func partition(_ isPartitioned: Bool) {
