@@ -183,7 +183,7 @@ public struct WireTable<Record: WireRecord>: Sendable {
 
     /// The names of the signalled rows in which two values differ.
     public func changes(from old: Record, to new: Record) -> [String] {
-        fields.filter { $0.row.signal == .whenChanged && $0.differs(old, new) }.map(\.row.name)
+        fields.compactMap { $0.row.signal == .whenChanged && $0.differs(old, new) ? $0.row.name : nil }
     }
 
     /// One property of a value; nil for a name without a row.

@@ -104,7 +104,14 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible, Com
 
     /// Upper case with colons, as BlueZ prints it.
     public var description: String {
-        (0..<6).map { Hex.text(value >> UInt64(40 - $0 * 8) & 0xFF, digits: 2).uppercased() }.joined(separator: ":")
+        // Pickers show many addresses twice a second.
+        String(unsafeUninitializedCapacity: 17) { text in
+            for (index, byte) in bytes.enumerated() {
+                if index > 0 { text[index * 3 - 1] = UInt8(ascii: ":") }
+                (text[index * 3], text[index * 3 + 1]) = (Hex.digit(byte >> 4), Hex.digit(byte & 0xF))
+            }
+            return 17
+        }
     }
 
     /// 00:00:00:00:00:00, which no device has.
@@ -162,6 +169,9 @@ public enum Hex {
     public static func text(_ bytes: some Sequence<UInt8>) -> String {
         bytes.map { text(UInt64($0), digits: 2) }.joined()
     }
+
+    /// The upper-case digit of a number below 16.
+    static func digit(_ number: UInt8) -> UInt8 { number < 10 ? UInt8(ascii: "0") + number : UInt8(ascii: "A") + number - 10 }
 
     static func text(_ value: UInt64, digits: Int) -> String {
         let text = String(value, radix: 16)

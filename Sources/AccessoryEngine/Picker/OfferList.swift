@@ -29,9 +29,11 @@ struct OfferList {
             device.item.map { !items[$0].descriptor.isKind } == true && isShown(device.identifier)
         }
         if devices.count > Limits.offersShown {
-            // Offers are costly to make by the thousand: only those that may be shown are made.
-            devices.sort { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
-            devices = listedFirst(devices) { AccessoryCandidate(advertisement: $0.content) }
+            // Offers are costly to make by the thousand: only those that may be shown are made. Devices are costly to
+            // move, too: their places are sorted.
+            let order = devices.indices.map { (place: $0, rssi: devices[$0].rssi, number: devices[$0].number) }
+                .sorted { isNearer($0.rssi, $0.number, than: $1.rssi, $1.number) }
+            devices = listedFirst(order.map { devices[$0.place] }) { AccessoryCandidate(advertisement: $0.content) }
             let mayBeShown = { (device: Tracked<Advertisement>) in
                 stored(device.content)?.isMine != true
                     && policy.denial(of: AccessoryCandidate(advertisement: device.content), to: app) == nil

@@ -16,8 +16,8 @@ extension UnsafeRawBufferPointer {
     }
 
     func isEqual(to other: String) -> Bool {
-        var other = other
-        return other.withUTF8 { isEqual(to: UnsafeRawBufferPointer($0)) }
+        let isSame = other.utf8.withContiguousStorageIfAvailable { isEqual(to: UnsafeRawBufferPointer($0)) }
+        return isSame ?? elementsEqual(other.utf8)
     }
 
     /// Whether these bytes are a path below `above`, which is not the root.
