@@ -21,6 +21,9 @@ public struct PickerOffer: WireRecord {
     public var isShared = false
     /// Another program has paired it.
     public var isPaired = false
+    /// The address under which the machine is bonded with it, by any program, and `public` or `random`: no device
+    /// without the keys of the bond can be used in its place. Nil without a bond.
+    public var identity: String?
     /// The name of another accessory that one of its names can be taken for.
     public var resembled: String?
     /// `GetImage` has a picture.
@@ -60,7 +63,7 @@ public struct PickerOffer: WireRecord {
     public static let table = WireTable<Self>([
         .init("id", \.id, .text), .init("name", \.name, .text), .init("advertisedName", \.advertisedName, .text),
         .init("addressEnd", \.addressEnd, .text), .init("rssi", \.rssi, .int16), .init("shared", \.isShared, .truth),
-        .init("paired", \.isPaired, .flag), .init("maxDevices", \.maxDevices, .uint32),
+        .init("paired", \.isPaired, .flag), .init("identity", \.identity, .text), .init("maxDevices", \.maxDevices, .uint32),
         .init("devicesInRange", \.devicesInRange, .uint32), .init("namesInRange", \.namesInRange, .someTexts),
         .init("access", \.access, .word), .init("characteristics", \.characteristics, .someTexts),
         .init("resembles", \.resembled, .text), .init("hasImage", \.hasImage, .truth), .init("ssid", \.ssid, .bytes),
@@ -91,6 +94,7 @@ public struct PickerOffer: WireRecord {
         isShared = offer.shared != nil
         // Not through another app of ours.
         isPaired = offer.isBonded && offer.shared == nil
+        identity = offer.isBonded ? offer.address.map { "\($0) \($0.kind.rawValue)" } : nil
         self.resembled = resembled.map(ShownName.marked)
         self.hasImage = hasImage
         maxDevices = offer.kind?.maxDevices

@@ -7,10 +7,14 @@ import { words } from "./text.js";
 
 const HAS_FLEET = 'test -e "${ACCESSORY_FLEET:-$HOME/.config/accessory-fleet}/operator.conf"';
 const OVER = new Set(["done", "failed"]);
+const CHOOSING = new Set(["searching", "offering"]);
+const path = each => `${each.gateway}/${each.picker}`;
 
 /** Has the interface of `Picker`, for `PickerSheet`. Dispatches "changed". */
 export class FleetPicker extends EventTarget {
     #process = null;
+    /** Of all gateways. */
+    #pickers = [];
     /** The last line, as far as it has come. */
     #rest = "";
     #gaveUp = false;
@@ -55,16 +59,18 @@ export class FleetPicker extends EventTarget {
     }
 
     #take(pickers) {
-        const path = each => `${each.gateway}/${each.picker}`;
+        this.#pickers = pickers;
         const found = pickers.find(each => path(each) === this.run?.path) ?? pickers.find(each => !OVER.has(each.Stage));
         if (this.run && (!found || path(found) !== this.run.path)) this.#end();
-        if (found) {
-            if (!this.run) [this.ended, this.picked, this.#newName, this.#gaveUp] = [null, null, null, false];
+        // The next one waits until the end of the last one was seen.
+        if (found && !this.ended) {
+            if (!this.run) [this.picked, this.#newName, this.#gaveUp] = [null, null, false];
             this.run = {
                 ...found, path: path(found), AppName: words.appAt(found.AppName, found.gateway),
-                Offers: found.Offers.map(each => ({ ...each, hasImage: false })), Prompt: { ...found.Prompt, ...found.secret },
+                Offers: found.Offers.map(each => ({ ...each, hasImage: false, elsewhere: this.#sameElsewhere(found, each).map(({ run }) => run.gateway) })),
+                Prompt: { ...found.Prompt, ...found.secret },
             };
-            if (found.Offers.length === 1 && !["searching", "offering", "failed"].includes(found.Stage)) this.#follow();
+            if (found.Offers.length === 1 && !CHOOSING.has(found.Stage) && found.Stage !== "failed") this.#follow();
         }
         this.#tell();
     }
@@ -79,7 +85,20 @@ export class FleetPicker extends EventTarget {
         this.run = null;
     }
 
-    async pick(offer, choice = {}) { this.#send({ pick: offer.id, end: choice.end ?? "", access: choice.access ?? "" }); }
+    /** The offers of one accessory that other gateways make to the same app: only a bond proves that it is the same. */
+    #sameElsewhere(run, offer) {
+        if (offer.identity === undefined || !CHOOSING.has(run.Stage)) return [];
+        return this.#pickers.filter(each => each.App === run.App && each.gateway !== run.gateway && CHOOSING.has(each.Stage))
+            .flatMap(each => each.Offers.filter(other => other.identity === offer.identity).map(other => ({ run: each, offer: other })));
+    }
+
+    /** Picks at the gateway that hears it best, whose picker the sheet then follows. */
+    async pick(offer, choice = {}) {
+        const strength = each => each.offer.rssi ?? -Infinity;
+        const nearest = this.#sameElsewhere(this.run, offer).reduce((a, b) => strength(b) > strength(a) ? b : a, { run: this.run, offer });
+        this.run = { ...this.run, gateway: nearest.run.gateway, picker: nearest.run.picker, path: path(nearest.run) };
+        this.#send({ pick: nearest.offer.id, end: choice.end ?? "", access: choice.access ?? "" });
+    }
 
     async respond(answer) {
         this.#send(Object.fromEntries(Object.entries(answer).map(([key, value]) => [key, value?.t ? value.v : value])));
@@ -102,7 +121,7 @@ export class FleetPicker extends EventTarget {
 
     dismiss() {
         this.ended = null;
-        this.#tell();
+        this.#take(this.#pickers);
     }
 
     #send(answer) {

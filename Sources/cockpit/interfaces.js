@@ -105,6 +105,7 @@ export const RECORDS = {
         ends: ["texts?"],
         hasImage: ["truth"],
         id: ["text"],
+        identity: ["text?"],
         maxDevices: ["number?"],
         name: ["text"],
         namesInRange: ["texts?"],

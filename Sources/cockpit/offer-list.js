@@ -113,7 +113,8 @@ export class OfferList {
         const uses = { full: words.fullOffer, read: words.readOffer, listed: () => words.listOffer(characteristics ?? []) };
         set(".access", uses[access]?.() ?? "");
         set(".note", offer.isGone ? words.gone() : this.#failed && isAlike(offer, this.#failed) ? words.tryAgain()
-            : offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added());
+            : [offer.shared ? words.shared() : offer.paired ? words.alreadyPaired() : words.added(),
+                offer.elsewhere?.length && words.alsoAt(offer.elsewhere)].filter(Boolean).join(" · "));
         card.classList.toggle("gone", !!offer.isGone);
         setAttribute(card, "aria-disabled", offer.isGone || card.isNew || this.#isLocked ? "true" : null);
         const strength = bars(offer.rssi ?? offer.networkRssi);

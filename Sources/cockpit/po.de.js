@@ -56,6 +56,7 @@ cockpit.locale({
     "strong signal": [null, "starkes Signal"],
     "Looks like “$0”, but is a different accessory": [null, "Sieht aus wie „$0“, ist aber ein anderes"],
     "Used by another app": [null, "Wird von einer anderen App benutzt"],
+    "Also at: $0": [null, "Auch in Reichweite von: $0"],
     "Already paired by another program": [null, "Schon von einem anderen Programm gekoppelt"],
     "New": [null, "Neu"],
     "Out of range": [null, "Außer Reichweite"],

@@ -56,6 +56,7 @@ cockpit.locale({
     "strong signal": [null, "señal fuerte"],
     "Looks like “$0”, but is a different accessory": [null, "Se parece a «$0», pero es otro accesorio"],
     "Used by another app": [null, "En uso por otra aplicación"],
+    "Also at: $0": [null, "También al alcance de: $0"],
     "Already paired by another program": [null, "Ya emparejado por otro programa"],
     "New": [null, "Nuevo"],
     "Out of range": [null, "Fuera de alcance"],

@@ -56,6 +56,7 @@ cockpit.locale({
     "strong signal": [null, "signal fort"],
     "Looks like “$0”, but is a different accessory": [null, "Ressemble à « $0 », mais c’est un autre accessoire"],
     "Used by another app": [null, "Utilisé par une autre application"],
+    "Also at: $0": [null, "Aussi à portée de : $0"],
     "Already paired by another program": [null, "Déjà appairé par un autre programme"],
     "New": [null, "Nouveau"],
     "Out of range": [null, "Hors de portée"],

@@ -57,6 +57,7 @@ cockpit.locale({
     "strong signal": [null, "信号强"],
     "Looks like “$0”, but is a different accessory": [null, "看起来像“$0”，但不是同一个配件"],
     "Used by another app": [null, "正由其他应用使用"],
+    "Also at: $0": [null, "以下网关也能接收到：$0"],
     "Already paired by another program": [null, "已由其他程序配对"],
     "New": [null, "新"],
     "Out of range": [null, "超出范围"],

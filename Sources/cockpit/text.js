@@ -365,6 +365,7 @@ export const words = {
     fleetHint: () => _("Apps at all gateways ask here while their pickers are shown."),
     showFleetPickers: () => _("Show the pickers of all gateways"),
     stopFleetPickers: () => _("Stop showing them"),
+    alsoAt: gateways => fill(_("Also at: $0"), gateways.join(", ")),
     appAt: (app, gateway) => fill(_("$0 at $1"), app, gateway),
     gatewayState: state => ({ online: _("connected"), offline: _("not connected") })[state] ?? _("never seen"),
     grantCount: count => plural("$0 grant", "$0 grants", count),

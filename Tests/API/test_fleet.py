@@ -8,11 +8,12 @@ import time
 import uuid
 
 import dbus
-from harness.fleet import Fleet
+from harness.apps import App
+from harness.fleet import Fleet, air, bond
 from harness.names import ADMIN, ADMIN_PATH, GRANT
 from harness.values import item
 from harness.waiting import wait
-from harness.world import APITest
+from harness.world import APITest, World
 
 DENIAL = "[Deny everything]\nApp=com.example.dice\n"
 
@@ -429,3 +430,55 @@ class Pickers(FleetTest):
         picker.wait_end()
         # The gateway shows no pickers elsewhere after that.
         wait(lambda: not self.world.manager("PickerAvailable"), 20, "the agent to unregister", also_every=0.1)
+
+    def elsewhere(self, strength):
+        """Another gateway's world, with the same accessories as this one's."""
+        world = World(air(strength), self.apps)
+        self.addCleanup(world.close)
+        return world
+
+    def two_gateways(self, bonded):
+        """Both show their pickers to the operator, and the same app at both asks; the other one hears it better."""
+        self.start(air(-70))
+        other = self.elsewhere(-50)
+        self.gateway()
+        self.fleet.agent(other, "gw-2").wait_connected()
+        for world in bonded(self.world, other):
+            bond(world)
+        operator = self.fleet.start("picker")
+        apps = []
+        for world in (self.world, other):
+            wait(lambda: world.manager("PickerAvailable"), 20, "the agent to register", also_every=0.1)
+            apps.append(App(world, "dice").begin())
+            apps[-1].show_picker(item("Die"))
+        return operator, apps
+
+    def numbers(self, operator, name):
+        """The numbers under which an offer is shown at gw-1 and gw-2."""
+        def shown():
+            numbers, gateway = {}, None
+            for line in operator.lines:
+                if line.startswith("gw-"):
+                    gateway = line.split(":")[0]
+                    numbers[gateway] = None
+                elif line.split()[2:3] == [name] and line.endswith("dBm"):
+                    numbers[gateway] = line.split()[0]
+            return [numbers.get("gw-1"), numbers.get("gw-2")]
+        return wait(lambda: None not in shown() and shown(), 20, lambda: f"{name} at both gateways; said was {operator.lines}", also_every=0.05)
+
+    def test_offers_of_two_gateways_are_one_where_bonds_prove_it(self):
+        operator, (here, there) = self.two_gateways(lambda *both: both)
+        here_pink, there_pink = self.numbers(operator, "pink")
+        self.assertEqual(here_pink, there_pink)
+        here_other, there_other = self.numbers(operator, "other")
+        self.assertNotEqual(here_other, there_other, "no bond proves that the other one is the same")
+        operator.type(here_pink)
+        # The gateway that hears it best sets it up.
+        there.wait_event("accessoryAdded")
+        self.assertEqual(self.world.grants(), {})
+        self.assertNotIn("accessoryAdded", here.event_types)
+
+    def test_a_bond_of_one_gateway_proves_nothing_to_another(self):
+        operator, _ = self.two_gateways(lambda here, _: [here])
+        here_pink, there_pink = self.numbers(operator, "pink")
+        self.assertNotEqual(here_pink, there_pink)

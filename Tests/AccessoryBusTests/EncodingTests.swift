@@ -129,6 +129,12 @@ private func types(_ values: [String: DBusValue]) -> [String: String] { values.m
             offer(nil), ends: [], choices: [], access: nil, canBeNarrowed: false, resembled: nil, hasImage: false, isTwin: true
         )
         #expect(twin.addressEnd == nil, "it has no address")
+        for isBonded in [true, false] {
+            let heard = Offer(
+                id: "1", device: nil, address: BluetoothAddress(value: 0xC0_0A_EE_00_00_01, kind: .random), item: 0, name: "Die",
+                advertisedName: "", rssi: nil, shared: nil, needsPairing: false, isBonded: isBonded, identifier: .random())
+            #expect(try encoded(heard)["identity"] == (isBonded ? .string("C0:0A:EE:00:00:01 random") : nil))
+        }
         let ending = PickerOffer(
             offer(nil), ends: [.duration(seconds: 60)], choices: [.none], access: .read, canBeNarrowed: true, resembled: nil,
             hasImage: false)

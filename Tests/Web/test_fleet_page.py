@@ -6,7 +6,7 @@ import os
 from web import WebTest  # first: it knows where the others are
 
 from harness.apps import App
-from harness.fleet import Fleet
+from harness.fleet import Fleet, air, bond
 from harness.names import SOMEBODY
 from harness.programs import BIN
 from harness.values import item
@@ -56,6 +56,35 @@ class FleetPage(WebTest):
         page.press("Cancel", "dialog")
         self.assertDismissed(app, "UserCancelled")
         page.no_sheet()
+        self.assertQuiet()
+
+    def test_an_accessory_that_two_gateways_hear(self):
+        """A bond proves that it is the same one: it is shown once, and the gateway that hears it best sets it up."""
+        worlds = [World(air(strength), self.apps) for strength in (-70, -50)]
+        for world, gateway in zip(worlds, ("gw-3", "gw-4")):
+            self.addCleanup(world.close)
+            bond(world)
+            self.fleet.add(gateway)
+        self.fleet.restart_broker()
+        for world, gateway in zip(worlds, ("gw-3", "gw-4")):
+            self.fleet.agent(world, gateway).wait_connected()
+        page = self.open("fleet")
+        page.press("Show the pickers of all gateways")
+        apps = []
+        for world in worlds:
+            wait(lambda: world.manager("PickerAvailable"), 30, "the gateway to show its pickers here", also_every=0.1)
+            apps.append(App(world, "dice", SOMEBODY).begin())
+            apps[-1].show_picker(item("Die"))
+        page.sheet_says("Dice at gw-3 would like to set up an accessory", "pink", "Already paired by another program · Also at: gw-4", "other")
+        page.pick("pink")
+        apps[1].wait_event("accessoryAdded")
+        page.sheet_says("Die is ready to use")
+        page.press("Close", "dialog")
+        self.assertEqual(worlds[0].grants(), {})
+        # The other gateway's app still waits.
+        page.sheet_says("Dice at gw-3 would like to set up an accessory")
+        page.press("Cancel", "dialog")
+        apps[0].wait_event("pickerDidDismiss")
         self.assertQuiet()
 
     def test_without_a_fleet_there_is_no_section(self):

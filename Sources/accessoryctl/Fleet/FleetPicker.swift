@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pickers of many gateways in one place: the gateways show the pickers of their apps to the operator for as long as
-// this command runs. Offers of several gateways are separate, even under one name: an advert proves no identity.
+// this command runs. Offers of several gateways to one app are one where bonds prove the accessory's identity, and
+// separate otherwise, even under one name: an advert proves nothing.
 
 internal import ArgumentParser
 internal import DBusKit
@@ -15,7 +16,8 @@ extension Fleet {
         static let configuration = CommandConfiguration(
             abstract: "Shows the pickers of the gateways' apps, and answers them.",
             discussion: """
-                A line with the number of an offer picks it; “yes” and “no” answer a question, a passkey or PIN is sent encrypted, “name TEXT” names the \
+                A line with the number of an offer picks it. Offers of several gateways with one number are one accessory, as the gateways' bonds with it \
+                prove; the gateway that hears it best sets it up. “yes” and “no” answer a question, a passkey or PIN is sent encrypted, “name TEXT” names the \
                 accessory, and “cancel” ends the picker. With --json, each change is a line with all pickers, and each line of the input is an object: \
                 gateway, picker, and one of pick, accept, passkey, pin, name, cancel, mute.
                 """)
@@ -61,6 +63,23 @@ final class FleetPickerSession {
         var offers: [JSON] { report["Offers"]?.elements ?? [] }
     }
 
+    /// An accessory that an app is offered.
+    private struct Choice {
+        /// The offers of all gateways.
+        var offers: [(name: PickerName, offer: JSON)]
+
+        /// The offer of the gateway that hears it best.
+        var nearest: (name: PickerName, offer: JSON) {
+            offers.reduce(offers[0]) { ($1.offer["rssi"]?.int ?? .min) > ($0.offer["rssi"]?.int ?? .min) ? $1 : $0 }
+        }
+    }
+
+    /// Offers of several gateways to this app and with this identity, which bonds prove, are one.
+    private struct Proven: Hashable {
+        let app: String
+        let identity: String
+    }
+
     /// Seconds for which the gateways show their pickers here, unless that is renewed.
     private static let lease = 60
 
@@ -71,6 +90,8 @@ final class FleetPickerSession {
     private let pick: String?
     private let acceptsPasskey: Bool
     private var pickers: [PickerName: Shown] = [:]
+    /// Picked by the unattended command.
+    private var picked: Set<Proven> = []
     private var input = ""
     private var end: (any Error)?
     private var isOver = false
@@ -179,8 +200,11 @@ final class FleetPickerSession {
         }
         switch shown.stage {
         case "searching", "offering":
-            let offer = shown.offers.first { $0["name"] == JSON(pick) || $0["advertisedName"] == JSON(pick) }
-            if let id = offer?["id"]?.string { once("pick \(id)", .pick(picker: name.number, offer: id, end: "", access: "")) }
+            let choice = choices.first { $0.offers.contains { $0.name == name && isWanted($0.offer, pick) } }
+            guard let (nearest, offer) = choice?.nearest, nearest == name, let id = offer["id"]?.string else { return }
+            // Another gateway, which came first, is setting it up.
+            if let proven = proven(offer, shown), !picked.insert(proven).inserted, !shown.handled.contains("pick \(id)") { return }
+            once("pick \(id)", .pick(picker: name.number, offer: id, end: "", access: ""))
         case "confirming":
             let kind = shown.report["Prompt"]?["kind"]?.string
             if kind == "consent" || kind == "confirm-passkey" && acceptsPasskey {
@@ -199,11 +223,36 @@ final class FleetPickerSession {
         }
     }
 
+    private func isWanted(_ offer: JSON, _ name: String) -> Bool {
+        offer["name"] == JSON(name) || offer["advertisedName"] == JSON(name)
+    }
+
     // MARK: Output
 
-    /// Offers by the numbers under which they are shown.
-    private var numbered: [(PickerName, offer: JSON)] {
-        pickers.sorted { $0.key < $1.key }.flatMap { name, shown in shown.offers.map { (name, offer: $0) } }
+    /// The choices, in the order of the numbers under which they are shown.
+    private var choices: [Choice] {
+        var choices: [Choice] = []
+        var places: [Proven: Int] = [:]
+        for (name, shown) in pickers.sorted(by: { $0.key < $1.key }) {
+            for offer in shown.offers {
+                let proven = proven(offer, shown)
+                if let proven, let place = places[proven] {
+                    choices[place].offers.append((name, offer))
+                } else {
+                    if let proven { places[proven] = choices.count }
+                    choices.append(Choice(offers: [(name, offer)]))
+                }
+            }
+        }
+        return choices
+    }
+
+    /// Nil without a bond, and where the app cannot choose any more.
+    private func proven(_ offer: JSON, _ shown: Shown) -> Proven? {
+        guard let identity = offer["identity"]?.string, let app = shown.report["App"]?.string,
+            ["searching", "offering"].contains(shown.stage)
+        else { return nil }
+        return Proven(app: app, identity: identity)
     }
 
     private func show() {
@@ -220,12 +269,14 @@ final class FleetPickerSession {
                 ).writtenInOneLine)
         }
         guard !known.isEmpty else { return }
-        var number = 0
+        var rows: [PickerName: [(number: Int, offer: JSON)]] = [:]
+        for (index, choice) in choices.enumerated() {
+            for (name, offer) in choice.offers { rows[name, default: []].append((index + 1, offer)) }
+        }
         for (name, shown) in known {
             let app = shown.report["AppName"]?.string ?? ""
             line("\(name.gateway): \(app) (\(shown.report["App"]?.string ?? "")), \(shown.stage)")
-            for offer in shown.offers {
-                number += 1
+            for (number, offer) in rows[name] ?? [] {
                 let strength = offer["rssi"]?.int.map { "\($0) dBm" } ?? ""
                 line("  \(number)  \(offer["name"]?.string ?? "")  \(offer["advertisedName"]?.string ?? "")  \(strength)")
             }
@@ -304,8 +355,9 @@ final class FleetPickerSession {
             }
         }
         if let number = Int(first) {
-            guard numbered.indices.contains(number - 1) else { return report("no offer \(number)") }
-            let (name, offer) = numbered[number - 1]
+            let choices = choices
+            guard choices.indices.contains(number - 1) else { return report("no offer \(number)") }
+            let (name, offer) = choices[number - 1].nearest
             return send(.pick(picker: name.number, offer: offer["id"]?.string ?? "", end: "", access: ""), to: name.gateway)
         }
         guard let name = pickers.keys.sorted().first else { return report("no picker is open") }

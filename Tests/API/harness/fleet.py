@@ -20,6 +20,7 @@ from paho.mqtt.packettypes import PacketTypes
 
 from harness.clients import Client
 from harness.programs import BIN, Program
+from harness.radio import accessory, scenario
 from harness.waiting import wait
 
 PORT = 8883
@@ -28,6 +29,23 @@ _numbers = itertools.count(1)
 
 def base64url(data):
     return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def air(strength):
+    """Two accessories, of which a gateway hears the first this well."""
+    return scenario(accessory("pink", 1, rssi=strength), accessory("other", 2, rssi=-60))
+
+
+def bond(world):
+    """Pairs the first accessory of `air`, as another program does."""
+    adapter, device = "/org/bluez/hci0", "/org/bluez/hci0/dev_C0_FF_EE_00_02_01"
+    call = lambda path, interface, member: world.admin.call(path, f"org.bluez.{interface}", member, to="org.bluez")
+    call(adapter, "Adapter1", "StartDiscovery")
+    world.pass_until(lambda: "C0:FF:EE:00:02:01" in world.simulator.devices(), 10, "the accessory to be heard")
+    call(device, "Device1", "Pair")
+    call(adapter, "Adapter1", "StopDiscovery")
+    # A connected accessory does not advertise.
+    call(device, "Device1", "Disconnect")
 
 
 class Agent(Program):
