@@ -64,7 +64,7 @@ public enum AgentEffect: Sendable {
     case connect(after: Int)
     /// End the connection; `ended` follows.
     case disconnect(String)
-    case subscribe([String])
+    case subscribe([String], to: MQTTSubscription)
     case unsubscribe(String)
     case publish(MQTTMessage, MessageToken)
     /// Read lines of the trail from this number on.

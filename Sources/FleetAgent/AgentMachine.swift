@@ -122,6 +122,7 @@ public struct AgentMachine {
             effects = desired.tick(gateway, now: now)
             // Most minutes change nothing.
             if !effects.isEmpty { for kind in DesiredDocument.Kind.allCases { reportDesired(kind) } }
+            effects += audit.tick()
         }
         if isConnected { effects += commands.next() }
         if case .up = link { effects += reported.next(gateway.topics) }
@@ -133,15 +134,18 @@ public struct AgentMachine {
     private mutating func connected() -> [AgentEffect] {
         link = .comparing
         reported.connect()
-        let filters = [
-            FleetTopics.desired + "+", FleetTopics.command + "+", FleetTopics.auditSeen, FleetTopics.reported + "#",
-            FleetTopics.marker,
-        ].map(gateway.topics.topic)
         return [
-            .publish(status("online"), .other), .subscribe(filters),
+            .publish(status("online"), .other), .subscribe([gateway.topics.topic("#")], to: .newFromOthers),
+            .subscribe(Self.comparedTopics.map(gateway.topics.topic), to: .everything),
             .publish(MQTTMessage(gateway.topics.topic(FleetTopics.marker), []), .other),
         ]
     }
+
+    /// The topics with retained messages, and the marker. A subscription costs the broker a kilobyte or more: these end
+    /// once the state is known, and one remains.
+    private static let comparedTopics = [
+        FleetTopics.desired + "+", FleetTopics.auditSeen, FleetTopics.reported + "#", FleetTopics.marker,
+    ]
 
     private mutating func ended(_ reason: String) -> [AgentEffect] {
         var earlier = 0
@@ -190,7 +194,7 @@ public struct AgentMachine {
         guard case .comparing = link else { return [] }
         link = .up
         reported.compare()
-        return [FleetTopics.reported + "#", FleetTopics.marker].map { .unsubscribe(gateway.topics.topic($0)) }
+        return Self.comparedTopics.map { .unsubscribe(gateway.topics.topic($0)) }
             + [.report("connected to the broker", isProblem: false)]
     }
 

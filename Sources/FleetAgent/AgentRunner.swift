@@ -70,7 +70,7 @@ public final class AgentRunner {
         case .disconnect(let reason):
             log.warning("disconnecting from the broker", metadata: ["reason": "\(reason)"])
             broker?.disconnect()
-        case .subscribe(let filters): broker?.subscribe(filters)
+        case .subscribe(let filters, let subscription): broker?.subscribe(filters, to: subscription)
         case .unsubscribe(let filter): broker?.unsubscribe(filter)
         case .publish(let message, let token):
             if let number = broker?.publish(message), token != .other { tokens[number] = token }

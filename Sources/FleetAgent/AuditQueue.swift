@@ -63,6 +63,12 @@ struct AuditQueue {
         return read()
     }
 
+    /// A minute has passed, at which lines are read that could not be.
+    mutating func tick() -> [AgentEffect] {
+        guard case .idle(true) = state else { return [] }
+        return read()
+    }
+
     /// The last sent line is read again: it shows whether the trail is still the same.
     private mutating func read() -> [AgentEffect] {
         guard isReadable, isCollected else { return [] }
@@ -109,7 +115,7 @@ struct AuditQueue {
     mutating func received(_ lines: [AuditedLine]?, from: Int, _ topics: FleetTopics) -> [AgentEffect] {
         guard case .reading(from, let limit, let hasNews) = state else { return [] }
         guard var lines else {
-            // The daemon has gone, or will signal the next line.
+            // The daemon has gone, will signal the next line, or can answer in a minute.
             state = .idle(hasMore: true)
             return []
         }

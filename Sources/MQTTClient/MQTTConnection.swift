@@ -98,10 +98,15 @@ public final class MQTTConnection {
         return number
     }
 
-    /// Subscribes to topics. Retained messages follow.
-    public func subscribe(_ filters: [String]) {
+    /// Subscribes to topics.
+    public func subscribe(_ filters: [String], to subscription: MQTTSubscription = .everything) {
+        let options: Int32 =
+            switch subscription {
+            case .everything: 0
+            case .newFromOthers: Int32(MQTT_SUB_OPT_NO_LOCAL.rawValue | MQTT_SUB_OPT_SEND_RETAIN_NEVER.rawValue)
+            }
         request { client in
-            Self.withCStrings(filters) { mosquitto_subscribe_multiple(client, nil, Int32(filters.count), $0, 1, 0, nil) }
+            Self.withCStrings(filters) { mosquitto_subscribe_multiple(client, nil, Int32(filters.count), $0, 1, options, nil) }
         }
     }
 

@@ -64,6 +64,14 @@ public struct MQTTSettings: Sendable {
     }
 }
 
+/// The messages that a subscription asks for.
+public enum MQTTSubscription: Sendable {
+    /// Those that the broker retains, and all others.
+    case everything
+    /// Those of other clients, from now on.
+    case newFromOthers
+}
+
 /// A report of a connection. Each connection reports `connected` at most once, and then, or instead, `ended`.
 public enum MQTTEvent: Sendable {
     case connected

@@ -134,8 +134,8 @@ class BrokersOwner(FleetAttack):
         self.settle()
         self.enable()
         self.agent.stop()
-        agent = self.gateway()
-        wait(lambda: any("it was retained" in line for line in agent.lines), 20, "the refusal")
+        self.gateway()
+        self.settle()
         self.assertUntouched()
         # Performed once, then replayed by the hundred.
         text = self.fleet.signed_command("disable", {"grant": 1})

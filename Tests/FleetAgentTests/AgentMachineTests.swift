@@ -72,6 +72,16 @@ import Testing
         #expect(effects.contains { if case .saveAudit(AuditMark(trail: 1, id: 1, time: 5)) = $0 { true } else { false } })
     }
 
+    @Test func linesThatCouldNotBeReadAreReadAMinuteLater() {
+        var machine = machine()
+        #expect(reads(machine.handle(seen(trail: 1, id: 0, request: 1), now: 0)) == [0])
+        #expect(reads(machine.handle(.tick, now: 60)) == [], "they are being read")
+        _ = machine.handle(.auditRead(nil, from: 0), now: 61)
+        #expect(reads(machine.handle(.tick, now: 120)) == [0])
+        #expect(lines(machine.handle(.auditRead([line(1, time: 5)], from: 0), now: 121)) == [[1, 0, 1]])
+        #expect(reads(machine.handle(.tick, now: 180)) == [])
+    }
+
     @Test func aLaterTrailThatTheJournalHasLostIsTakenFromTheCollector() {
         var machine = machine()
         #expect(reads(machine.handle(seen(trail: 3, id: 7, time: 50, request: 1), now: 0)) == [7])

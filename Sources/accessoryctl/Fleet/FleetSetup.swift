@@ -216,7 +216,7 @@ struct BrokerFiles {
         try SystemFile.replace("\(directory)/mosquitto.conf", with: Array(try configuration().utf8), mode: 0o644)
     }
 
-    /// A gateway writes its own topics alone, and reads the operator's words to it alone.
+    /// A gateway reads and writes its own topics alone, and does not write the operator's words.
     private func permissions() throws -> String {
         let all = FleetTopics.prefix(of: fleet.fleet)
         var lines = [
@@ -226,12 +226,11 @@ struct BrokerFiles {
         ]
         for gateway in try fleet.gateways() {
             let own = "\(all)\(gateway.name)/"
-            lines += ["", "user \(gateway.name)"]
-            lines += [FleetTopics.desired + "#", FleetTopics.command + "#", FleetTopics.auditSeen].map { "topic read \(own)\($0)" }
-            lines += [FleetTopics.reported + "#", FleetTopics.marker].map { "topic readwrite \(own)\($0)" }
-            lines += [FleetTopics.status, FleetTopics.audit, FleetTopics.answer + "#", FleetTopics.secret + "#"].map {
-                "topic write \(own)\($0)"
-            }
+            lines += ["", "user \(gateway.name)", "topic read \(own)#"]
+            lines += [
+                FleetTopics.reported + "#", FleetTopics.marker, FleetTopics.status, FleetTopics.audit, FleetTopics.answer + "#",
+                FleetTopics.secret + "#",
+            ].map { "topic write \(own)\($0)" }
         }
         return lines.joined(separator: "\n") + "\n"
     }

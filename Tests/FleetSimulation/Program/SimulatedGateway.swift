@@ -181,7 +181,7 @@ final class SimulatedGateway {
         case .disconnect(let reason):
             world.count("disconnections by the agent: \(reason)")
             agent?.connection?.disconnect()
-        case .subscribe(let filters): agent?.connection?.subscribe(filters)
+        case .subscribe(let filters, let subscription): agent?.connection?.subscribe(filters, to: subscription)
         case .unsubscribe(let filter): agent?.connection?.unsubscribe(filter)
         case .publish(let message, let token):
             if let number = agent?.connection?.publish(message), token != .other { agent?.tokens[number] = token }
