@@ -8,17 +8,16 @@ RELEASE := .build/release
 # Release builds carry the Swift standard library: a gateway needs no toolchain, and idle memory is lower.
 # lld packs relocations: a tenth of a program (glibc 2.36 and later, which the packages require). A section for each function, none
 # exported: uncalled functions are left out, and identical ones are merged (Docs/Decisions/0017). libstdc++, which the runtime
-# needs little of, is linked statically where it is found.
-STATIC := .build/static-libraries
+# needs little of, is linked statically where it is found, and so is libsodium, whose name differs between releases of Debian.
+STATIC := .build/static
 SMALL := -c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs \
 	-Xswiftc -Xfrontend -Xswiftc -function-sections -Xlinker --no-export-dynamic -Xlinker --icf=all
-RELEASE_FLAGS := $(SMALL) -Xlinker -L$(CURDIR)/$(STATIC)
+RELEASE_FLAGS := $(SMALL) -Xlinker -L$(CURDIR)/$(STATIC) --pkg-config-path $(CURDIR)/$(STATIC)
 # The names of all characters, which the runtime carries along and no program asks for (Sources/ProgramSupport/CharacterNames.swift).
 NAMELESS := -Xlinker --wrap=_swift_stdlib_getScalarName
 # Code that runs at the start lies together: fewer pages of the program are in memory (Docs/Decisions/0017).
-START_ORDER := Sources/accessorysetupd/start-order.txt
-ORDERED := -Xlinker --symbol-ordering-file=$(CURDIR)/$(START_ORDER) -Xlinker --no-warn-symbol-ordering
-DAEMON_FLAGS := $(RELEASE_FLAGS) $(NAMELESS) $(ORDERED)
+ordered = -Xlinker --symbol-ordering-file=$(CURDIR)/Sources/$(1)/start-order.txt -Xlinker --no-warn-symbol-ordering
+DAEMON_FLAGS := $(RELEASE_FLAGS) $(NAMELESS) $(call ordered,accessorysetupd)
 # Where packages are made, and the emulator for their programs.
 DEBS := .build/deb
 EMULATOR :=
@@ -90,7 +89,7 @@ help:
 	@echo "make soak-lab HOURS=|MINUTES= [SEED=]  the same on a real bluetoothd, in the lab"
 	@echo "make growth [SHORT=1]         the memory that each kind of request leaves behind"
 	@echo "make fleet-simulation [GATEWAYS=10000] [SEED=] [MINUTES=]  a fleet, its broker and all faults, in one process"
-	@echo "make start-order              records the functions of the daemon's start, for the linker"
+	@echo "make start-order              records the functions that the daemon and the fleet's agent run at their start, for the linker"
 	@echo "make build | release          debug build | release build"
 	@echo "make install DESTDIR= PREFIX= installs a release build (make uninstall)"
 	@echo "make deb                      Debian packages, in .build/deb"
@@ -108,22 +107,26 @@ build: deps
 
 # SwiftPM does not know that the linker reads the list.
 release: deps $(STATIC)
-	@[ ! $(START_ORDER) -nt $(RELEASE)/accessorysetupd ] || rm -f $(RELEASE)/accessorysetupd
+	@for each in accessorysetupd accessory-fleet; do [ ! Sources/$$each/start-order.txt -nt $(RELEASE)/$$each ] || rm -f $(RELEASE)/$$each; done
 	$(SWIFT) build $(DAEMON_FLAGS) --product accessorysetupd
 	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessoryctl
 	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessory-door
-	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) --product accessory-fleet
+	$(SWIFT) build $(RELEASE_FLAGS) $(NAMELESS) $(call ordered,accessory-fleet) --product accessory-fleet
 
 $(STATIC): | deps
 	install -d $@
 	library=$$($$(dirname $$(readlink -f $$(command -v $(SWIFT))))/clang -print-file-name=libstdc++.a) && \
 		if [ -f "$$library" ]; then ln -sf "$$library" $@/libstdc++.a; fi
+	if [ -f "$$(pkg-config --variable=libdir libsodium)/libsodium.a" ]; then \
+		sed 's/-lsodium/-l:libsodium.a/' "$$(pkg-config --variable=pcfiledir libsodium)/libsodium.pc" > $@/libsodium.pc; fi
 
-# Run after changes to the daemon's start.
-start-order: release
+# Run after changes to the start of the daemon, or of the fleet's agent.
+start-order: release build
 	@Tests/Support/deps valgrind
-	Tests/Bench/start-order $(RELEASE) > $(START_ORDER).new
-	mv $(START_ORDER).new $(START_ORDER)
+	@Tests/Support/deps-test
+	for each in accessorysetupd accessory-fleet; do \
+		Tests/Bench/start-order $(RELEASE) $$each > Sources/$$each/start-order.new && mv Sources/$$each/start-order.new Sources/$$each/start-order.txt || exit; \
+	done
 
 demo: build
 	@PICK="$(PICK)" BIN=$(BIN) Tests/Demo/run
@@ -359,10 +362,10 @@ pack:
 # tried under qemu-user.
 deb-arm64: deps man
 	Tests/Support/deps-package binutils-aarch64-linux-gnu mmdebstrap qemu-user-static
-	systemd/debian/cross build --product accessorysetupd $(SMALL) $(NAMELESS) $(ORDERED)
+	systemd/debian/cross build --product accessorysetupd $(SMALL) $(NAMELESS) $(call ordered,accessorysetupd)
 	systemd/debian/cross build --product accessoryctl $(SMALL) $(NAMELESS)
 	systemd/debian/cross build --product accessory-door $(SMALL) $(NAMELESS)
-	systemd/debian/cross build --product accessory-fleet $(SMALL) $(NAMELESS)
+	systemd/debian/cross build --product accessory-fleet $(SMALL) $(NAMELESS) $(call ordered,accessory-fleet)
 	systemd/debian/cross pack DEBS=$(ARM64_DEBS) RELEASE=$(ARM64)
 	$(SWIFT) build --product dice
 	DICE=$(BIN)/dice systemd/debian/cross check $(ARM64_DEBS)/*_arm64.deb
@@ -370,7 +373,7 @@ deb-arm64: deps man
 # Limits: bytes installed by the packages of the daemon, the door, the fleet's agent and the page, and by all, and the size of the
 # package files.
 check-sizes:
-	Tests/Support/check-sizes $(RELEASE) .build/deb 12500000 7500000 9470000 500000 47900000 12000000
+	Tests/Support/check-sizes $(RELEASE) .build/deb 12500000 7700000 9670000 500000 48250000 12250000
 
 clean:
 	rm -rf .build .lab

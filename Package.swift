@@ -193,7 +193,9 @@ let package = Package(
             ], swiftSettings: settings),
         .executableTarget(
             name: "accessory-fleet",
-            dependencies: ["AccessoryModel", "DBusKit", "FleetAgent", "KeyFiles", "ProgramSupport", log], swiftSettings: settings),
+            dependencies: ["AccessoryModel", "DBusKit", "FleetAgent", "KeyFiles", "ProgramSupport", log],
+            exclude: ["start-order.txt"],
+            swiftSettings: settings),
         .executableTarget(
             name: "accessorysetupd",
             dependencies: [

@@ -20,10 +20,12 @@ RELEASES = ("trixie", "forky")
 PACKAGES = (
     "avahi-daemon", "bluez", "bubblewrap", "busybox-static", "ca-certificates", "cockpit-bridge", "cockpit-system", "cockpit-ws", "crun", "dbus", "dbus-broker",
     "dbus-user-session", "docker.io", "flatpak", "hostapd", "iproute2", "iw", "iwd", "kmod", "libdbus-1-3", "libglib2.0-bin", "libmosquitto1", "libnss-systemd",
-    "libpam-systemd", "libsodium23", "libsqlite3-0", "login", "network-manager", "podman", "polkitd", "procps", "python3", "python3-dbus", "python3-gi",
+    "libpam-systemd", "libsqlite3-0", "login", "network-manager", "podman", "polkitd", "procps", "python3", "python3-dbus", "python3-gi",
     "python3-venv", "rfkill", "sqlite3", "sudo", "systemd", "systemd-container", "systemd-sysv", "udev",
     "uidmap", "wireless-regdb", "wpasupplicant",
 )
+# For the programs in --bin: those of the packages need none.
+PACKAGES_OF = {"trixie": ("libsodium23",), "forky": ()}
 # Inside the root.
 PYTHON = "/opt/lab-python"
 # A meta package that names the kernel's; since 7.0 that has nothing in it but the names of its parts.
@@ -49,7 +51,7 @@ class OtherRoot:
         self.folder = made / "root"
         self.kernel = made / "kernel"
         self.python = Path(PYTHON, "bin/python")
-        recipe = hashlib.sha256(repr((PACKAGES, PYTHON_PACKAGES, PYTHON, KERNEL, PARTS)).encode()).hexdigest()
+        recipe = hashlib.sha256(repr((PACKAGES, PACKAGES_OF[release], PYTHON_PACKAGES, PYTHON, KERNEL, PARTS)).encode()).hexdigest()
         if not (made / "recipe").exists() or (made / "recipe").read_text() != recipe:
             if os.geteuid() != 0:
                 raise ImageError(f"only root can make a root of {release}")
@@ -58,7 +60,7 @@ class OtherRoot:
 
     def _make(self, new, release, recipe):
         root = new / "root"
-        make_root(root, release, PACKAGES)
+        make_root(root, release, PACKAGES + PACKAGES_OF[release])
         self._add_python(root)
         self._unpack_kernel(root, new / "kernel")
         run("rm", "-rf", root / "var/lib/apt/lists", root / "etc/resolv.conf")
