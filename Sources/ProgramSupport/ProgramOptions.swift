@@ -4,6 +4,7 @@
 
 internal import AccessoryModel
 internal import CGLib
+internal import Glibc
 public import Logging
 
 /// An option of a program's command line.
@@ -41,6 +42,24 @@ public enum ProgramOptions {
         ProgramOption("help", letter: "h", value: nil, help: "Show this help"),
     ]
 
+    /// Parses the command line of this process. Prints the version or the help where it is asked for, and the first
+    /// mistake, and ends then.
+    ///
+    /// - Parameter program: its name, for the mistake.
+    public static func parseOrExit(
+        _ program: String, _ options: [ProgramOption], summary: String, closing: String,
+        set: (Int, String) throws(Problem) -> Void
+    ) {
+        do throws(Problem) {
+            guard let text = try parse(CommandLine.arguments, options, summary: summary, closing: closing, set: set) else { return }
+            StandardOutput.line(text)
+            exit(EXIT_SUCCESS)
+        } catch {
+            StandardOutput.errorLine("\(program): \(error)\nTry \(program) --help.")
+            exit(EX_USAGE)
+        }
+    }
+
     /// The state of GLib's callback.
     private final class Reading {
         var given: [(name: String, value: String)] = []
@@ -63,7 +82,7 @@ public enum ProgramOptions {
     ///   - set: gets each option that was given, by its position in `options`, with its value.
     /// - Returns: the version or the help, where it was asked for.
     /// - Throws: the first mistake.
-    public static func parse(
+    private static func parse(
         _ arguments: [String], _ options: [ProgramOption], summary: String, closing: String,
         set: (Int, String) throws(Problem) -> Void
     ) throws(Problem) -> String? {

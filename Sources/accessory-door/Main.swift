@@ -42,21 +42,15 @@ enum Main {
 
     static func main() {
         var options = Options()
-        do throws(ProgramOptions.Problem) {
-            let text = try ProgramOptions.parse(CommandLine.arguments, all, summary: summary, closing: exitStatus) {
-                index, value throws(ProgramOptions.Problem) in
-                switch index {
-                case 0: options.configuration = value
-                case 1: options.sockets = value
-                case 2: options.bus = value
-                case 3: options.newKey = value
-                default: options.logLevel = try ProgramOptions.logLevel(value)
-                }
+        ProgramOptions.parseOrExit("accessory-door", all, summary: summary, closing: exitStatus) {
+            index, value throws(ProgramOptions.Problem) in
+            switch index {
+            case 0: options.configuration = value
+            case 1: options.sockets = value
+            case 2: options.bus = value
+            case 3: options.newKey = value
+            default: options.logLevel = try ProgramOptions.logLevel(value)
             }
-            if let text { return StandardOutput.line(text) }
-        } catch {
-            StandardOutput.errorLine("accessory-door: \(error)\nTry accessory-door --help.")
-            exit(EX_USAGE)
         }
         if let file = options.newKey { exit(makeKey(file)) }
         exit(run(options))

@@ -37,20 +37,14 @@ enum Main {
 
     static func main() {
         var options = Options()
-        do throws(ProgramOptions.Problem) {
-            let text = try ProgramOptions.parse(CommandLine.arguments, all, summary: summary, closing: exitStatus) {
-                index, value throws(ProgramOptions.Problem) in
-                switch index {
-                case 0: options.configuration = value
-                case 1: options.bus = value
-                case 2: options.directory = value
-                default: options.logLevel = try ProgramOptions.logLevel(value)
-                }
+        ProgramOptions.parseOrExit("accessory-fleet", all, summary: summary, closing: exitStatus) {
+            index, value throws(ProgramOptions.Problem) in
+            switch index {
+            case 0: options.configuration = value
+            case 1: options.bus = value
+            case 2: options.directory = value
+            default: options.logLevel = try ProgramOptions.logLevel(value)
             }
-            if let text { return StandardOutput.line(text) }
-        } catch {
-            StandardOutput.errorLine("accessory-fleet: \(error)\nTry accessory-fleet --help.")
-            exit(EX_USAGE)
         }
         exit(run(options))
     }

@@ -9,19 +9,7 @@ internal import ProgramSupport
 
 @main
 enum Daemon {
-    static func main() {
-        let invocation: Options.Invocation
-        do throws(Options.Problem) {
-            invocation = try Options.parse(CommandLine.arguments)
-        } catch {
-            StandardOutput.errorLine("accessorysetupd: \(error)\nTry accessorysetupd --help.")
-            exit(EX_USAGE)
-        }
-        switch invocation {
-        case .print(let text): StandardOutput.line(text)
-        case .run(let options): exit(run(options))
-        }
-    }
+    static func main() { exit(run(Options.ofProcess())) }
 
     /// Runs the daemon to its end.
     ///

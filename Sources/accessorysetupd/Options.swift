@@ -44,13 +44,6 @@ struct Options {
         fileprivate var configuration: String?
     }
 
-    /// The action of the process.
-    enum Invocation {
-        /// Print help or version.
-        case print(String)
-        case run(Options)
-    }
-
     private init() {}
 
     /// - Throws: the first mistake, with file, line and key.
@@ -168,13 +161,13 @@ struct Options {
         },
     ]
 
-    /// - Throws: the first mistake.
-    static func parse(_ arguments: [String]) throws(Problem) -> Invocation {
-        var options = Options()
-        let outcome = try ProgramOptions.parse(
-            arguments, Self.all.map { ProgramOption($0.name, value: $0.value, help: $0.help) },
-            summary: Self.summary, closing: Self.exitStatus
-        ) { index, value throws(Problem) in try Self.all[index].set(&options, value) }
-        return if let text = outcome { .print(text) } else { .run(options) }
+    /// Those of this process, which ends where they cannot be used, or the help is asked for.
+    static func ofProcess() -> Self {
+        var options = Self()
+        ProgramOptions.parseOrExit(
+            "accessorysetupd", all.map { ProgramOption($0.name, value: $0.value, help: $0.help) },
+            summary: summary, closing: exitStatus
+        ) { index, value throws(Problem) in try all[index].set(&options, value) }
+        return options
     }
 }
