@@ -33,8 +33,8 @@ public enum AgentEvent: Sendable {
     case begun(String, isStored: Bool)
     /// The daemon has answered a command.
     case performed(CommandAnswer)
-    /// A document was checked and, without problems, applied.
-    case applied(DesiredDocument, problems: [String])
+    /// A document was checked, and perhaps applied.
+    case applied(DesiredDocument, DocumentOutcome)
     /// About once a minute.
     case tick
 }
@@ -56,6 +56,16 @@ extension AgentEvent {
         case .ended(let reason): self = .ended(reason)
         }
     }
+}
+
+/// The result of checking and writing a document's files.
+public enum DocumentOutcome: Hashable, Sendable {
+    /// Its files are in force.
+    case applied
+    /// Nothing has changed, for these reasons, which will be the same another time.
+    case refused([String])
+    /// The files could not be written for this reason, which may pass.
+    case failed(String)
 }
 
 /// An output of `AgentMachine`, to be performed in order.

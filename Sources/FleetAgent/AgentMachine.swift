@@ -115,8 +115,8 @@ public struct AgentMachine {
         case .auditRead(let lines, let from): effects = audit.received(lines, from: from, gateway.topics)
         case .begun(let id, let isStored): effects = commands.begun(id, isStored: isStored, gateway.topics)
         case .performed(let answer): effects = commands.performed(answer, gateway.topics)
-        case .applied(let document, let problems):
-            effects = desired.applied(document, problems)
+        case .applied(let document, let outcome):
+            effects = desired.applied(document, outcome)
             reportDesired(document.kind)
         case .tick:
             effects = desired.tick(gateway, now: now)

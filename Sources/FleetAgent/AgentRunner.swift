@@ -83,10 +83,10 @@ public final class AgentRunner {
             daemon?.perform(id, action, for: signer)
         case .finish(let answer): store { () throws(SystemFileError) in try journal.finish(answer) }
         case .apply(let document):
-            let problems = files.apply(document) { () throws(SystemFileError) in
+            let outcome = files.apply(document) { () throws(SystemFileError) in
                 try journal.record(document.kind, AppliedVersion(version: document.version, hash: document.hash))
             }
-            handle(.applied(document, problems: problems))
+            handle(.applied(document, outcome))
         case .report(let text, let isProblem): isProblem ? log.warning("\(text)") : log.notice("\(text)")
         }
     }

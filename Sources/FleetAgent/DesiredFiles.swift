@@ -23,14 +23,13 @@ struct DesiredFiles {
     /// Writes and checks a document's files.
     ///
     /// - Parameter record: stores the version, before the files are in force.
-    /// - Returns: the problems, of which one is enough for nothing to have changed.
-    func apply(_ document: DesiredDocument, record: () throws(SystemFileError) -> Void) -> [String] {
+    func apply(_ document: DesiredDocument, record: () throws(SystemFileError) -> Void) -> DocumentOutcome {
         let live = directory(document.kind)
         let draft = live + ".new"
         do throws(SystemFileError) {
             if try present(live) == document.files {
                 try record()
-                return []
+                return .applied
             }
             try empty(draft)
             try SystemFile.makeDirectory(draft, mode: 0o755)
@@ -40,15 +39,16 @@ struct DesiredFiles {
             let problems = check(document, in: draft)
             guard problems.isEmpty else {
                 try empty(draft)
-                return problems
+                return .refused(problems)
             }
             try record()
             try exchange(draft, with: live)
             try SystemFile.syncDirectory(of: live)
-            try empty(draft)
-            return []
+            // It is in force, whatever becomes of the earlier files.
+            try? empty(draft)
+            return .applied
         } catch {
-            return ["\(error)"]
+            return .failed("\(error)")
         }
     }
 

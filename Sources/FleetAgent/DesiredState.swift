@@ -7,10 +7,12 @@ internal import JSONText
 /// The documents of both kinds.
 struct DesiredState {
     private enum Outcome {
-        case applying
+        /// The document itself, and the reason why it could not be applied before; nil the first time.
+        case applying([UInt8], failed: String?)
         case applied
-        /// Not valid yet by this gateway's clock.
-        case waiting
+        /// The document itself, which is tried again: it is not valid yet by this gateway's clock, or, with a reason,
+        /// could not be written.
+        case waiting([UInt8], String?)
         case refused(String)
 
         var word: String {
@@ -27,8 +29,6 @@ struct DesiredState {
         /// 0 for a document that could not be read.
         var version: Int
         var outcome: Outcome
-        /// To be tried again.
-        var waiting: [UInt8]?
     }
 
     private var applied: [DesiredDocument.Kind: AppliedVersion]
@@ -44,7 +44,10 @@ struct DesiredState {
         guard let latest = latest[kind] else { return members }
         members["desired"] = JSON(latest.version)
         members["state"] = JSON(latest.outcome.word)
-        if case .refused(let reason) = latest.outcome { members["reason"] = JSON(reason) }
+        switch latest.outcome {
+        case .refused(let reason), .waiting(_, .some(let reason)): members["reason"] = JSON(reason)
+        case .applying, .applied, .waiting: break
+        }
         return members
     }
 
@@ -67,41 +70,52 @@ struct DesiredState {
                     throw FleetProblem("version: \(document.version): in force with other contents")
                 }
                 // Its files may be missing after a crash.
-                if document.hash == present.hash { return apply(document) }
+                if document.hash == present.hash { return apply(document, text) }
             }
             guard now >= document.validity.lowerBound else {
-                latest[kind] = Latest(version: version, outcome: .waiting, waiting: text)
+                latest[kind] = Latest(version: version, outcome: .waiting(text, nil))
                 return []
             }
             guard now < document.validity.upperBound else {
                 throw FleetProblem("exp: the document has expired by this gateway's clock")
             }
-            return apply(document)
+            return apply(document, text)
         } catch {
             latest[kind] = Latest(version: version, outcome: .refused("\(error)"))
             return [.report("\(kind.rawValue) refused: \(error)", isProblem: true)]
         }
     }
 
-    private mutating func apply(_ document: DesiredDocument) -> [AgentEffect] {
-        latest[document.kind] = Latest(version: document.version, outcome: .applying)
+    private mutating func apply(_ document: DesiredDocument, _ text: [UInt8]) -> [AgentEffect] {
+        var failed: String?
+        if case .waiting(text, let reason) = latest[document.kind]?.outcome { failed = reason }
+        latest[document.kind] = Latest(version: document.version, outcome: .applying(text, failed: failed))
         return [.apply(document)]
     }
 
-    mutating func applied(_ document: DesiredDocument, _ problems: [String]) -> [AgentEffect] {
-        guard problems.isEmpty else {
-            latest[document.kind] = Latest(version: document.version, outcome: .refused(problems.joined(separator: "\n")))
-            return [.report("\(document.kind.rawValue) refused: \(problems[0])", isProblem: true)]
+    mutating func applied(_ document: DesiredDocument, _ outcome: DocumentOutcome) -> [AgentEffect] {
+        let kind = document.kind
+        switch outcome {
+        case .applied:
+            applied[kind] = AppliedVersion(version: document.version, hash: document.hash)
+            latest[kind] = Latest(version: document.version, outcome: .applied)
+            return [.report("\(kind.rawValue) applied: version \(document.version)", isProblem: false)]
+        case .refused(let problems):
+            latest[kind] = Latest(version: document.version, outcome: .refused(problems.joined(separator: "\n")))
+            return [.report("\(kind.rawValue) refused: \(problems.first ?? "")", isProblem: true)]
+        case .failed(let reason):
+            guard case .applying(let text, let earlier) = latest[kind]?.outcome else { return [] }
+            latest[kind] = Latest(version: document.version, outcome: .waiting(text, reason))
+            // A full disk is one line, not one a minute.
+            return earlier == reason ? [] : [.report("\(kind.rawValue) cannot be applied: \(reason)", isProblem: true)]
         }
-        applied[document.kind] = AppliedVersion(version: document.version, hash: document.hash)
-        latest[document.kind] = Latest(version: document.version, outcome: .applied)
-        return [.report("\(document.kind.rawValue) applied: version \(document.version)", isProblem: false)]
     }
 
     /// A minute has passed.
     mutating func tick(_ gateway: GatewayIdentity, now: Int) -> [AgentEffect] {
-        latest.sorted { $0.key.rawValue < $1.key.rawValue }.flatMap { kind, latest in
-            latest.waiting.map { received($0, kind, gateway, now: now) } ?? []
+        latest.sorted { $0.key.rawValue < $1.key.rawValue }.flatMap { kind, latest -> [AgentEffect] in
+            guard case .waiting(let text, _) = latest.outcome else { return [] }
+            return received(text, kind, gateway, now: now)
         }
     }
 }

@@ -93,8 +93,10 @@ extension Fleet {
         private static func outcome(_ gateway: FleetState.Gateway?, _ document: DesiredDocument) -> Outcome {
             let report = gateway?.reported[document.kind.rawValue]
             if report?["documentHash"]?.string == document.hash { return Outcome(word: "applied", reason: "", isPending: false) }
-            if report?["desired"]?.int == document.version, report?["state"]?.string == "refused" {
-                return Outcome(word: "refused", reason: report?["reason"]?.string ?? "", isPending: false)
+            if report?["desired"]?.int == document.version, let state = report?["state"]?.string,
+                ["refused", "waiting"].contains(state)
+            {
+                return Outcome(word: state, reason: report?["reason"]?.string ?? "", isPending: state == "waiting")
             }
             // It is retained for a gateway that is away.
             let isConnected = gateway?.status?["state"]?.string == "online"

@@ -226,13 +226,16 @@ final class SimulatedGateway {
         if document.version < max(last, daemon.inForce[document.kind] ?? 0) {
             world.violate("\(name): \(document.kind) \(document.version) after \(last)")
         }
-        journal.store(.applied(document.kind, AppliedVersion(version: document.version, hash: document.hash)))
+        guard store(.applied(document.kind, AppliedVersion(version: document.version, hash: document.hash))) else {
+            world.count("documents on a full disk")
+            return handle(.applied(document, .failed("the disk is full")))
+        }
         if doom?.moment == .within { return }
         daemon.use(document)
         guard doom == nil else { return }
         world.count("documents applied")
         later { $0.changed(document.kind.rawValue) }
-        handle(.applied(document, problems: []))
+        handle(.applied(document, .applied))
     }
 
     // MARK: The broker

@@ -68,7 +68,7 @@ private struct FuzzedAgent {
         }
         if case .connected = event { isConnected = true }
         if case .ended = event { isConnected = false }
-        if case .applied(let document, let problems) = event, problems.isEmpty {
+        if case .applied(let document, .applied) = event {
             expect(
                 document.version >= versions[document.kind] ?? 0,
                 "version \(document.version) after \(versions[document.kind] ?? 0)")
@@ -121,7 +121,8 @@ private struct FuzzedAgent {
             expect(stored.contains(id), "\(id) is performed, and was not stored")
             expect(performed.insert(id).inserted, "\(id) is performed twice")
             owed.append(.performed(CommandAnswer(id, .done)))
-        case .apply(let document): owed.append(.applied(document, problems: input.oneIn(4) ? ["no"] : []))
+        case .apply(let document):
+            owed.append(.applied(document, input.pick([.applied, .applied, .refused(["no"]), .failed("full")])))
         case .readAudit(let from, let limit):
             let lines = (max(from, 1)..<(from + 1 + input.number(below: limit + 1))).map {
                 AuditedLine(id: $0, time: $0, json: ["id": JSON($0)])
