@@ -22,7 +22,7 @@ public struct PickerOffer: WireRecord {
     /// Another program has paired it.
     public var isPaired = false
     /// The address under which the machine is bonded with it, by any program, and `public` or `random`: no device
-    /// without the keys of the bond can be used in its place. Nil without a bond.
+    /// without the keys of this machine's bond can be used in its place. Nil without a bond.
     public var identity: String?
     /// The name of another accessory that one of its names can be taken for.
     public var resembled: String?

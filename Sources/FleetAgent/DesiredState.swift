@@ -17,9 +17,10 @@ struct DesiredState {
 
         var word: String {
             switch self {
-            case .applying: "applying"
+            case .applying(_, nil): "applying"
             case .applied: "applied"
-            case .waiting: "waiting"
+            // Also while it is tried again.
+            case .waiting, .applying: "waiting"
             case .refused: "refused"
             }
         }
@@ -45,7 +46,7 @@ struct DesiredState {
         members["desired"] = JSON(latest.version)
         members["state"] = JSON(latest.outcome.word)
         switch latest.outcome {
-        case .refused(let reason), .waiting(_, .some(let reason)): members["reason"] = JSON(reason)
+        case .refused(let reason), .waiting(_, .some(let reason)), .applying(_, .some(let reason)): members["reason"] = JSON(reason)
         case .applying, .applied, .waiting: break
         }
         return members

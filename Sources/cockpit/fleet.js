@@ -8,6 +8,10 @@ import { words } from "./text.js";
 const HAS_FLEET = 'test -e "${ACCESSORY_FLEET:-$HOME/.config/accessory-fleet}/operator.conf"';
 const OVER = new Set(["done", "failed"]);
 const CHOOSING = new Set(["searching", "offering"]);
+/** Of an offer, parts that may differ where several gateways make the same one. */
+const OWN = new Set(["id", "rssi", "networkRssi", "hasImage"]);
+/** All that a person sees of an offer but its strength. */
+const terms = (run, offer) => JSON.stringify([run.App, run.Kind, run.Prompt, Object.entries(offer).filter(([key]) => !OWN.has(key)).sort()]);
 const path = each => `${each.gateway}/${each.picker}`;
 
 /** Has the interface of `Picker`, for `PickerSheet`. Dispatches "changed". */
@@ -67,7 +71,7 @@ export class FleetPicker extends EventTarget {
             if (!this.run) [this.picked, this.#newName, this.#gaveUp] = [null, null, false];
             this.run = {
                 ...found, path: path(found), AppName: words.appAt(found.AppName, found.gateway),
-                Offers: found.Offers.map(each => ({ ...each, hasImage: false, elsewhere: this.#sameElsewhere(found, each).map(({ run }) => run.gateway) })),
+                Offers: found.Offers.map(each => ({ ...each, hasImage: false, elsewhere: this.#sameElsewhere(found, each.id).map(({ run }) => run.gateway) })),
                 Prompt: { ...found.Prompt, ...found.secret },
             };
             if (found.Offers.length === 1 && !CHOOSING.has(found.Stage) && found.Stage !== "failed") this.#follow();
@@ -85,17 +89,19 @@ export class FleetPicker extends EventTarget {
         this.run = null;
     }
 
-    /** The offers of one accessory that other gateways make to the same app: only a bond proves that it is the same. */
-    #sameElsewhere(run, offer) {
-        if (offer.identity === undefined || !CHOOSING.has(run.Stage)) return [];
-        return this.#pickers.filter(each => each.App === run.App && each.gateway !== run.gateway && CHOOSING.has(each.Stage))
-            .flatMap(each => each.Offers.filter(other => other.identity === offer.identity).map(other => ({ run: each, offer: other })));
+    /** The offers of other gateways that say the same of an accessory with which they are bonded, too. */
+    #sameElsewhere(shown, id) {
+        const run = this.#pickers.find(each => path(each) === path(shown));
+        const offer = run?.Offers.find(each => each.id === id);
+        if (offer?.identity === undefined || !CHOOSING.has(run.Stage)) return [];
+        return this.#pickers.filter(each => each.gateway !== run.gateway && CHOOSING.has(each.Stage))
+            .flatMap(each => each.Offers.filter(other => terms(each, other) === terms(run, offer)).map(other => ({ run: each, offer: other })));
     }
 
     /** Picks at the gateway that hears it best, whose picker the sheet then follows. */
     async pick(offer, choice = {}) {
         const strength = each => each.offer.rssi ?? -Infinity;
-        const nearest = this.#sameElsewhere(this.run, offer).reduce((a, b) => strength(b) > strength(a) ? b : a, { run: this.run, offer });
+        const nearest = this.#sameElsewhere(this.run, offer.id).reduce((a, b) => strength(b) > strength(a) ? b : a, { run: this.run, offer });
         this.run = { ...this.run, gateway: nearest.run.gateway, picker: nearest.run.picker, path: path(nearest.run) };
         this.#send({ pick: nearest.offer.id, end: choice.end ?? "", access: choice.access ?? "" });
     }

@@ -344,6 +344,16 @@ class Narrowing(EndTest):
         self.world.restart_daemon()
         self.refused()
 
+    def test_a_rule_that_comes_while_the_person_chooses(self):
+        """The person sees it, although nothing has changed on the air."""
+        self.dice.show_picker(item())
+        offer = lambda: self.person.wait_offer(DIE)
+        self.assertNotIn("access", offer())
+        self.write(f"[Limit all]\nBluetoothServiceUUID={PINK}\nAccess=read\n")
+        wait(lambda: offer().get("access") == "read", 10, lambda: f"the access; shown is {offer()}")
+        self.write("")
+        wait(lambda: "access" not in offer(), 10, lambda: f"full access; shown is {offer()}")
+
     def test_by_a_rule(self):
         path = self.allow(item())
         self.write_value()

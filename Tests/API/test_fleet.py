@@ -466,7 +466,33 @@ class Pickers(FleetTest):
             return [numbers.get("gw-1"), numbers.get("gw-2")]
         return wait(lambda: None not in shown() and shown(), 20, lambda: f"{name} at both gateways; said was {operator.lines}", also_every=0.05)
 
-    def test_offers_of_two_gateways_are_one_where_bonds_prove_it(self):
+    def test_other_terms_are_another_offer(self):
+        """The operator agrees to the access that is shown."""
+        def bonded(*both):
+            self.world.policy.mkdir()
+            (self.world.policy / "read.conf").write_text("[Limit read]\nApp=com.example.dice\nAccess=read\n")
+            self.world.restart_daemon()
+            return both
+        operator, _ = self.two_gateways(bonded)
+        here_pink, there_pink = self.numbers(operator, "pink")
+        self.assertNotEqual(here_pink, there_pink)
+
+    def test_a_gateway_that_has_gone_is_not_shown(self):
+        operator, (here, _) = self.two_gateways(lambda *both: both)
+        self.numbers(operator, "pink")
+        self.fleet.agents[-1].stop(signal.SIGKILL)
+        # The broker publishes its will.
+        wait(lambda: "gw-2" not in "".join(self.last(operator)), 20, lambda: self.last(operator), also_every=0.1)
+        operator.type(next(line.split()[0] for line in self.last(operator) if " pink " in line))
+        here.wait_event("accessoryAdded")
+
+    def last(self, operator):
+        """The lines since the first gateway was shown the last time."""
+        lines = list(operator.lines)
+        begins = [index for index, line in enumerate(lines) if line.startswith("gw-1")]
+        return lines[begins[-1]:] if begins else []
+
+    def test_offers_of_two_gateways_are_one_where_both_have_bonds(self):
         operator, (here, there) = self.two_gateways(lambda *both: both)
         here_pink, there_pink = self.numbers(operator, "pink")
         self.assertEqual(here_pink, there_pink)

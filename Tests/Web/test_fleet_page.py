@@ -59,7 +59,7 @@ class FleetPage(WebTest):
         self.assertQuiet()
 
     def test_an_accessory_that_two_gateways_hear(self):
-        """A bond proves that it is the same one: it is shown once, and the gateway that hears it best sets it up."""
+        """Both are bonded with it: it is shown once, and the gateway that hears it best sets it up."""
         worlds = [World(air(strength), self.apps) for strength in (-70, -50)]
         for world, gateway in zip(worlds, ("gw-3", "gw-4")):
             self.addCleanup(world.close)

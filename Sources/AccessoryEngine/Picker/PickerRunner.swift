@@ -207,6 +207,8 @@ final class PickerRunner {
     /// Rules or claim lists have changed.
     func policyChanged() {
         refreshOffers()
+        // The terms of an offer are the rules', too.
+        services.publisher.publish(.pickerChanged(run))
         if run.client == .policy { answerByPolicy() }
     }
 

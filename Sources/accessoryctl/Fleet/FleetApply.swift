@@ -92,14 +92,14 @@ extension Fleet {
 
         private static func outcome(_ gateway: FleetState.Gateway?, _ document: DesiredDocument) -> Outcome {
             let report = gateway?.reported[document.kind.rawValue]
-            if report?["documentHash"]?.string == document.hash { return Outcome(word: "applied", reason: "", isPending: false) }
+            let isConnected = gateway?.status?["state"]?.string == "online"
             if report?["desired"]?.int == document.version, let state = report?["state"]?.string,
                 ["refused", "waiting"].contains(state)
             {
-                return Outcome(word: state, reason: report?["reason"]?.string ?? "", isPending: state == "waiting")
+                return Outcome(word: state, reason: report?["reason"]?.string ?? "", isPending: state == "waiting" && isConnected)
             }
+            if report?["documentHash"]?.string == document.hash { return Outcome(word: "applied", reason: "", isPending: false) }
             // It is retained for a gateway that is away.
-            let isConnected = gateway?.status?["state"]?.string == "online"
             return Outcome(word: isConnected ? "no answer" : "not connected", reason: "", isPending: isConnected)
         }
 

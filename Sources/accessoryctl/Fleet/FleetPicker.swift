@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pickers of many gateways in one place: the gateways show the pickers of their apps to the operator for as long as
-// this command runs. Offers of several gateways to one app are one where bonds prove the accessory's identity, and
-// separate otherwise, even under one name: an advert proves nothing.
+// this command runs. Offers of several gateways to one app are one where the gateways are bonded with an accessory of
+// one address, and the offers say the same; otherwise they are separate, even under one name: an advert proves nothing.
 
 internal import ArgumentParser
 internal import DBusKit
@@ -16,8 +16,8 @@ extension Fleet {
         static let configuration = CommandConfiguration(
             abstract: "Shows the pickers of the gateways' apps, and answers them.",
             discussion: """
-                A line with the number of an offer picks it. Offers of several gateways with one number are one accessory, as the gateways' bonds with it \
-                prove; the gateway that hears it best sets it up. “yes” and “no” answer a question, a passkey or PIN is sent encrypted, “name TEXT” names the \
+                A line with the number of an offer picks it. Offers of several gateways with one number say the same of one accessory, with which these \
+                gateways are bonded; the gateway that hears it best sets it up. “yes” and “no” answer a question, a passkey or PIN is sent encrypted, “name TEXT” names the \
                 accessory, and “cancel” ends the picker. With --json, each change is a line with all pickers, and each line of the input is an object: \
                 gateway, picker, and one of pick, accept, passkey, pin, name, cancel, mute.
                 """)
@@ -74,10 +74,22 @@ final class FleetPickerSession {
         }
     }
 
-    /// Offers of several gateways to this app and with this identity, which bonds prove, are one.
+    /// All that a person sees of an offer with an identity, but its strength: offers of several gateways in which it is
+    /// the same are one. A pick means the terms that were shown.
     private struct Proven: Hashable {
-        let app: String
-        let identity: String
+        let app: JSON?
+        let kind: JSON?
+        let prompt: JSON?
+        let offer: [String: JSON]
+    }
+
+    /// The command without a person.
+    private struct Unattended {
+        /// The name of the offer to pick.
+        let name: String
+        let acceptsPasskey: Bool
+        /// The pickers in which offers with an identity were picked.
+        var picked: [Proven: PickerName] = [:]
     }
 
     /// Seconds for which the gateways show their pickers here, unless that is renewed.
@@ -87,11 +99,10 @@ final class FleetPickerSession {
     private let gateways: [String: OperatorDirectory.Gateway]
     private let client: FleetClient
     private let isJSON: Bool
-    private let pick: String?
-    private let acceptsPasskey: Bool
+    private var unattended: Unattended?
     private var pickers: [PickerName: Shown] = [:]
-    /// Picked by the unattended command.
-    private var picked: Set<Proven> = []
+    /// Connected gateways whose daemon runs: the broker keeps the pickers of others.
+    private var live: Set<String> = []
     private var input = ""
     private var end: (any Error)?
     private var isOver = false
@@ -103,8 +114,7 @@ final class FleetPickerSession {
         self.fleet = fleet
         self.gateways = Dictionary(uniqueKeysWithValues: gateways.map { ($0.name, $0) })
         self.isJSON = isJSON
-        self.pick = pick
-        self.acceptsPasskey = acceptsPasskey
+        unattended = pick.map { Unattended(name: $0, acceptsPasskey: acceptsPasskey) }
         client = try FleetClient(fleet)
     }
 
@@ -112,8 +122,8 @@ final class FleetPickerSession {
         client.onMessage = { [weak self] in self?.receive($0, $1, $2) }
         client.onEnd = { [weak self] reason in self?.fail("the connection to the broker has ended: \(reason)") }
         try client.subscribe(
-            [FleetTopics.reported + "picker/+", FleetTopics.secret + "+", response], of: gateways.keys.sorted())
-        let (loop, isAttended) = (client.loop, pick == nil)
+            [FleetTopics.status, FleetTopics.reported + "picker/+", FleetTopics.secret + "+", response], of: gateways.keys.sorted())
+        let (loop, isAttended) = (client.loop, unattended == nil)
         for signal in [SIGINT, SIGTERM] {
             loop.onSignal(signal) { [weak self] in
                 self?.isOver = true
@@ -172,6 +182,14 @@ final class FleetPickerSession {
             guard let answer = value.flatMap({ CommandAnswer($0) }), answer.outcome != .done else { return }
             return report("\(gateway): \(answer.outcome.rawValue): \(answer.reason)")
         }
+        if end == FleetTopics.status {
+            let isLive = value?["state"] == "online" && value?["daemon"] == "running"
+            guard isLive != live.contains(gateway) else { return }
+            if isLive { live.insert(gateway) } else { live.remove(gateway) }
+            show()
+            for name in pickers.keys.sorted() where name.gateway == gateway { answerUnattended(name) }
+            return
+        }
         guard let number = end.split(separator: "/").last.flatMap({ Int($0) }) else { return }
         let name = PickerName(gateway: gateway, number: number)
         if end.hasPrefix(FleetTopics.secret) {
@@ -189,30 +207,41 @@ final class FleetPickerSession {
             pickers[name] = nil
         }
         show()
-        if pick != nil { answerUnattended(name) }
+        answerUnattended(name)
+    }
+
+    /// The pickers of live gateways, in order.
+    private var shown: [(name: PickerName, shown: Shown)] {
+        pickers.filter { live.contains($0.key.gateway) && $0.value.report != .null }.sorted { $0.key < $1.key }
+            .map { (name: $0.key, shown: $0.value) }
     }
 
     private func answerUnattended(_ name: PickerName) {
-        guard let shown = pickers[name], let pick else { return }
-        func once(_ key: String, _ action: FleetCommand.Action) {
+        guard let unattended, let shown = pickers[name], live.contains(name.gateway) else { return }
+        func once(_ key: String, _ action: FleetCommand.Action, to name: PickerName) {
             guard pickers[name]?.handled.insert(key).inserted == true else { return }
             send(action, to: name.gateway)
         }
         switch shown.stage {
         case "searching", "offering":
-            let choice = choices.first { $0.offers.contains { $0.name == name && isWanted($0.offer, pick) } }
-            guard let (nearest, offer) = choice?.nearest, nearest == name, let id = offer["id"]?.string else { return }
-            // Another gateway, which came first, is setting it up.
-            if let proven = proven(offer, shown), !picked.insert(proven).inserted, !shown.handled.contains("pick \(id)") { return }
-            once("pick \(id)", .pick(picker: name.number, offer: id, end: "", access: ""))
+            let choice = choices.first { $0.offers.contains { $0.name == name && isWanted($0.offer, unattended.name) } }
+            guard let (nearest, offer) = choice?.nearest, let id = offer["id"]?.string else { return }
+            if let proven = proven(offer, shown) {
+                // Another gateway, which came first, is setting it up.
+                if let other = unattended.picked[proven], other != nearest, pickers[other] != nil, live.contains(other.gateway) {
+                    return
+                }
+                self.unattended?.picked[proven] = nearest
+            }
+            once("pick \(id)", .pick(picker: nearest.number, offer: id, end: "", access: ""), to: nearest)
         case "confirming":
             let kind = shown.report["Prompt"]?["kind"]?.string
-            if kind == "consent" || kind == "confirm-passkey" && acceptsPasskey {
-                once("accept", .respond(picker: name.number, .accept(true)))
+            if kind == "consent" || kind == "confirm-passkey" && unattended.acceptsPasskey {
+                once("accept", .respond(picker: name.number, .accept(true)), to: name)
             } else if kind != nil {
-                once("cancel", .cancel(picker: name.number))
+                once("cancel", .cancel(picker: name.number), to: name)
             }
-        case "renaming": once("cancel", .cancel(picker: name.number))
+        case "renaming": once("cancel", .cancel(picker: name.number), to: name)
         case "done":
             isOver = true
             client.loop.quit()
@@ -233,7 +262,7 @@ final class FleetPickerSession {
     private var choices: [Choice] {
         var choices: [Choice] = []
         var places: [Proven: Int] = [:]
-        for (name, shown) in pickers.sorted(by: { $0.key < $1.key }) {
+        for (name, shown) in shown {
             for offer in shown.offers {
                 let proven = proven(offer, shown)
                 if let proven, let place = places[proven] {
@@ -247,16 +276,18 @@ final class FleetPickerSession {
         return choices
     }
 
-    /// Nil without a bond, and where the app cannot choose any more.
+    /// Nil without a bond, and where nothing can be picked any more.
     private func proven(_ offer: JSON, _ shown: Shown) -> Proven? {
-        guard let identity = offer["identity"]?.string, let app = shown.report["App"]?.string,
-            ["searching", "offering"].contains(shown.stage)
-        else { return nil }
-        return Proven(app: app, identity: identity)
+        guard var members = offer.members, members["identity"] != nil, ["searching", "offering"].contains(shown.stage) else {
+            return nil
+        }
+        for key in ["id", "rssi", "networkRssi", "hasImage"] { members[key] = nil }
+        let report = shown.report
+        return Proven(app: report["App"], kind: report["Kind"], prompt: report["Prompt"], offer: members)
     }
 
     private func show() {
-        let known = pickers.filter { $0.value.report != .null }.sorted { $0.key < $1.key }
+        let known = shown
         if isJSON {
             return StandardOutput.line(
                 JSON.array(
@@ -341,7 +372,7 @@ final class FleetPickerSession {
     private func obey(_ text: String) {
         let words = text.split(separator: " ", maxSplits: 1).map(String.init)
         guard let first = words.first else { return }
-        let asking = pickers.sorted { $0.key < $1.key }.first { $0.value.report["Prompt"]?["kind"] != nil }
+        let asking = shown.first { $0.shown.report["Prompt"]?["kind"] != nil }
         if let (name, shown) = asking {
             let kind = shown.report["Prompt"]?["kind"]?.string ?? ""
             switch (first, kind) {
@@ -360,7 +391,7 @@ final class FleetPickerSession {
             let (name, offer) = choices[number - 1].nearest
             return send(.pick(picker: name.number, offer: offer["id"]?.string ?? "", end: "", access: ""), to: name.gateway)
         }
-        guard let name = pickers.keys.sorted().first else { return report("no picker is open") }
+        guard let name = shown.first?.name else { return report("no picker is open") }
         switch (first, words.count) {
         case ("mute", 1): send(.mute(picker: name.number), to: name.gateway)
         case ("cancel", 1): send(.cancel(picker: name.number), to: name.gateway)
