@@ -94,8 +94,9 @@ export class FleetPicker extends EventTarget {
         const run = this.#pickers.find(each => path(each) === path(shown));
         const offer = run?.Offers.find(each => each.id === id);
         if (offer?.identity === undefined || !CHOOSING.has(run.Stage)) return [];
+        const wanted = terms(run, offer);
         return this.#pickers.filter(each => each.gateway !== run.gateway && CHOOSING.has(each.Stage))
-            .flatMap(each => each.Offers.filter(other => terms(each, other) === terms(run, offer)).map(other => ({ run: each, offer: other })));
+            .flatMap(each => each.Offers.filter(other => other.identity === offer.identity && terms(each, other) === wanted).map(other => ({ run: each, offer: other })));
     }
 
     /** Picks at the gateway that hears it best, whose picker the sheet then follows. */
