@@ -24,6 +24,13 @@ public enum StandardOutput {
         exit(1)
     }
 
+    /// False for a pipe whose reader has gone; a command without an end of its own ends then. SIGPIPE is no substitute:
+    /// its default action also ends a program that writes to a socket of a dead server.
+    public static var hasReader: Bool {
+        var output = pollfd(fd: 1, events: 0, revents: 0)
+        return poll(&output, 1, 0) <= 0 || output.revents & Int16(POLLERR) == 0
+    }
+
     /// A line on standard error.
     public static func errorLine(_ text: String) { put(Array((inLocale(text) + "\n").utf8)[...], 2) }
 

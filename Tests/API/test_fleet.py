@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 import uuid
 
@@ -357,8 +358,9 @@ class Trails(FleetTest):
         return [int(each["id"]) for each in self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", {"limit": dbus.UInt32(10_000)})]
 
     def assertComplete(self):
-        wait(lambda: [each["id"] for each in self.collected()] == self.trail(), 60,
-             lambda: f"the trail {self.trail()}; collected {[each['id'] for each in self.collected()]}", also_every=0.2)
+        trail = self.trail()
+        wait(lambda: [each["id"] for each in self.collected()] == trail, 60,
+             lambda: f"the trail {trail}; collected {[each['id'] for each in self.collected()]}", also_every=0.2)
 
     def test_lines_are_collected_once_and_in_order(self):
         self.set_up()
@@ -393,6 +395,36 @@ class Trails(FleetTest):
         collector.stop(signal.SIGKILL)
         change(True)
         self.addCleanup(self.fleet.start("audit", "--follow").stop)
+        self.assertComplete()
+
+    def test_a_line_that_arrives_with_the_end_of_the_connection(self):
+        self.set_up()
+        self.gateway()
+        collector = self.fleet.start("audit", "--follow")
+        self.addCleanup(collector.stop)
+        self.assertComplete()
+        collector.pause()
+        other = self.fleet.listen("operators", self.topic("audit"))
+        self.enable(False)
+        other.wait(lambda: other.payloads(self.topic("audit")), what="the line")
+        self.fleet.broker.stop(signal.SIGKILL)
+        # Its confirmation goes to a broker that is no more.
+        collector.resume()
+        self.assertComplete()
+        self.fleet.start_broker()
+        self.enable(True)
+        self.assertComplete()
+
+    def test_a_collector_ends_with_the_reader_of_its_output(self):
+        self.set_up()
+        self.gateway()
+        collector = subprocess.Popen(self.fleet.command("audit", "--follow"), stdout=subprocess.PIPE, text=True)
+        self.assertIn("gw-1", collector.stdout.readline())
+        self.assertComplete()
+        collector.stdout.close()
+        self.enable(False)
+        wait(lambda: collector.poll() is not None, 60, "the collector's end", also_every=0.1)
+        self.assertEqual(collector.returncode, 0)
         self.assertComplete()
 
     def test_a_long_trail(self):

@@ -37,8 +37,6 @@ extension Fleet {
                     let text = ([Output.time(line["time"]?.int ?? 0), gateway] + words).joined(separator: "  ")
                     StandardOutput.line(StandardOutput.printable(text))
                 }
-                // The reader of the output may stop reading.
-                signal(SIGPIPE, SIG_DFL)
                 try collector.run(quiet: follow ? nil : quiet)
             }
         }
@@ -103,6 +101,7 @@ final class AuditCollector {
                 trails.values.contains(where: \.collected.hasAsked) ? Self.patience : quiet.map { .seconds($0) } ?? .seconds(3600)
             let isInTime = client.loop.run(until: { hasNews || failure != nil }, timeout: patience)
             try store()
+            guard StandardOutput.hasReader else { break }
             if !isInTime { askAgain() }
             if let reason = failure {
                 guard quiet == nil else { throw OperatorDirectory.Problem("the connection to the broker has ended: \(reason)") }
