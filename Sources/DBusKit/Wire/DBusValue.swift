@@ -54,9 +54,9 @@
         case .signature: "g"
         case .fileDescriptor: "h"
         case .bytes: "ay"
-        case .array(let element, _): Signature(validated: "a\(element)")
-        case .dictionary(let key, let value, _): Signature(validated: "a{\(key)\(value)}")
-        case .structure(let fields): Signature(validated: "(\(fields.map(\.signature.rawValue).joined()))")
+        case .array(let element, _): Signature(validated: "a" + element.rawValue)
+        case .dictionary(let key, let value, _): Signature(validated: "a{" + key.rawValue + value.rawValue + "}")
+        case .structure(let fields): Signature(validated: "(" + fields.map(\.signature.rawValue).joined() + ")")
         case .variant: "v"
         }
     }

@@ -18,10 +18,11 @@ internal import CDBus
         self.rawValue = rawValue
     }
 
-    /// A literal that is not one complete type is a programming error.
-    public init(stringLiteral value: StaticString) {
-        guard let signature = Signature("\(value)") else { preconditionFailure("not a type: \(value)") }
-        self = signature
+    /// A literal that is not one complete type is a programming error. Literals are made for every value that is
+    /// written, so that only debug builds look.
+    public init(stringLiteral value: String) {
+        assert(Signature(value) != nil, "not a type: \(value)")
+        rawValue = value
     }
 
     /// The same as `rawValue`.

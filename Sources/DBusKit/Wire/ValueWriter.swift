@@ -86,7 +86,7 @@ struct ValueWriter {
                 for value in values { append(value, to: &inner) }
             }
         case .dictionary(let key, let valueType, let entries):
-            container(TypeCode.array, "{\(key)\(valueType)}", &iterator) { inner in
+            container(TypeCode.array, "{" + key.rawValue + valueType.rawValue + "}", &iterator) { inner in
                 for entry in entries {
                     container(TypeCode.dictEntry, nil, &inner) { pair in
                         append(entry.key, to: &pair)
@@ -118,7 +118,10 @@ struct ValueWriter {
         _ code: Int32, _ contents: String?, _ iterator: inout DBusMessageIter, _ body: (inout DBusMessageIter) -> Void
     ) {
         var inner = DBusMessageIter()
-        _ = dbus_message_iter_open_container(&iterator, code, contents, &inner)
+        // As an argument a String would be copied to the heap.
+        _ =
+            contents?.withCString { dbus_message_iter_open_container(&iterator, code, $0, &inner) }
+            ?? dbus_message_iter_open_container(&iterator, code, nil, &inner)
         body(&inner)
         _ = dbus_message_iter_close_container(&iterator, &inner)
     }
