@@ -7,10 +7,9 @@ public import DBusKit
 internal import Glibc
 
 /// A connection to an MQTT broker.
-///
-/// The name of the broker is looked up while `init` runs, which may block for as long as the system's resolver does.
 public final class MQTTConnection {
     private enum State {
+        case resolving(NameLookup)
         /// The client of the library; the timer ends an attempt that gets no answer.
         case connecting(OpaquePointer, LoopSource)
         /// The timer has the library send pings, and notice that they are not answered.
@@ -44,7 +43,7 @@ public final class MQTTConnection {
         self.settings = settings
         self.handler = handler
         Self.initialize()
-        begin()
+        NameLookup.isAddress(settings.host) ? begin() : resolve()
     }
 
     deinit {
@@ -59,7 +58,7 @@ public final class MQTTConnection {
     private var client: OpaquePointer? {
         switch state {
         case .connecting(let client, _), .connected(let client, _): client
-        case .ended: nil
+        case .resolving, .ended: nil
         }
     }
 
@@ -140,7 +139,21 @@ public final class MQTTConnection {
 
     // MARK: The library
 
+    private func resolve() {
+        do throws(BusError) {
+            let lookup = try NameLookup(settings.host, loop: loop) { [weak self] problem in
+                guard let self else { return }
+                if let problem { return self.end(because: problem) }
+                self.begin()
+            }
+            state = .resolving(lookup)
+        } catch {
+            endSoon(error.message)
+        }
+    }
+
     private func begin() {
+        state = .ended
         let owner = Unmanaged.passUnretained(self).toOpaque()
         guard let client = mosquitto_new(settings.clientID, settings.sessionExpiry == 0, owner) else {
             return endSoon("the name “\(settings.clientID)” is no client's name")
@@ -285,18 +298,19 @@ public final class MQTTConnection {
     }
 
     private func end(because reason: String) {
-        guard let client else { return }
+        if case .ended = state { return }
+        let client = client
         stop()
         state = .ended
         // It may be in the middle of one of the library's calls.
-        loop.soon { mosquitto_destroy(client) }
+        if let client { loop.soon { mosquitto_destroy(client) } }
         handler(.ended(reason))
     }
 
     private func stop() {
         switch state {
         case .connecting(_, let timer), .connected(_, let timer): timer.cancel()
-        case .ended: break
+        case .resolving, .ended: break
         }
         reading?.cancel()
         writing?.cancel()

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet of gateways: inventory, documents, commands, trails and pickers, over a real broker with certificates."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import uuid
+from pathlib import Path
 
 import dbus
 from harness.apps import App
@@ -45,6 +48,53 @@ class FleetTest(APITest):
         path = self.add(app, picker, name)
         picker.unregister()
         return app, path
+
+
+class Names(APITest):
+    """A broker that is named, in a name space of mounts where the test answers the resolver."""
+
+    HOST = "broker.example"
+
+    def setUp(self):
+        super().setUp()
+        self.fleet = Fleet("gw-1", host=self.HOST)
+        self.addCleanup(self.fleet.close)
+
+    def gateway(self, path, text):
+        """An agent with another file at this path."""
+        file = self.fleet.directory / Path(path).name
+        file.write_text(text)
+        mount = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        return self.fleet.agent(self.world, "gw-1", before=("unshare", "--mount", "sh", "-c", mount, "sh", file, path))
+
+    def test_a_name_that_is_found(self):
+        self.gateway("/etc/hosts", f"{self.fleet.address} {self.HOST}\n").wait_connected()
+
+    def test_the_agent_does_not_wait_for_a_silent_name_server(self):
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.addCleanup(server.close)
+        server.bind((self.fleet.address, 53))
+        # Longer than any wait of a test.
+        agent = self.gateway("/etc/resolv.conf", f"nameserver {self.fleet.address}\noptions timeout:30 attempts:5\n")
+        query, client = wait(lambda: self.received(server), 30, "a query", also_every=0.05)
+        self.assertIn(b"broker\x07example", query)
+        self.assertEqual(agent.stop(), 0)
+
+        agent = self.gateway("/etc/resolv.conf", f"nameserver {self.fleet.address}\n")
+
+        def refuse():
+            if received := self.received(server):
+                query, client = received
+                # The same question, answered: there is no such name.
+                server.sendto(query[:2] + b"\x81\x83" + query[4:], client)
+            return any(f"the name “{self.HOST}” cannot be looked up" in line for line in agent.lines)
+
+        wait(refuse, 30, lambda: f"the refusal; said was {agent.lines}", also_every=0.05)
+
+    @staticmethod
+    def received(server):
+        with contextlib.suppress(BlockingIOError):
+            return server.recvfrom(512)
 
 
 class Inventory(FleetTest):
@@ -350,9 +400,8 @@ class Commands(FleetTest):
 
 
 class Trails(FleetTest):
-    def collected(self, gateway="gw-1"):
-        file = self.fleet.path / f"audit/{gateway}.jsonl"
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    def collected(self):
+        return self.fleet.collected("gw-1")
 
     def trail(self):
         return [int(each["id"]) for each in self.world.admin.call(ADMIN_PATH, ADMIN, "GetAudit", "a{sv}", {"limit": dbus.UInt32(10_000)})]
@@ -445,9 +494,9 @@ class Trails(FleetTest):
             file.unlink()
         self.world.start_daemon()
         self.set_up()
-        count = len(self.trail())
-        wait(lambda: [each["id"] for each in self.collected() if each["trail"] == 2] == self.trail(), 60, "the new trail", also_every=0.2)
-        self.assertGreater(count, 0)
+        trail = self.trail()
+        self.assertTrue(trail)
+        wait(lambda: [each["id"] for each in self.collected() if each["trail"] == 2] == trail, 60, "the new trail", also_every=0.2)
 
 
 class Pickers(FleetTest):

@@ -51,12 +51,13 @@ def bond(world):
 class Agent(Program):
     """accessory-fleet of a gateway, on a world's bus."""
 
-    def __init__(self, fleet, world, gateway, state=None, environment={}):
+    def __init__(self, fleet, world, gateway, state=None, environment={}, before=()):
+        """`before` goes before the command, and ends with executing it."""
         self.gateway = gateway
         self.state = state or fleet.directory / f"state-{gateway}"
         self.state.mkdir(exist_ok=True)
         super().__init__(
-            BIN / "accessory-fleet", "--bus", world.bus.address, "--config", fleet.gateway(gateway) / "fleet.conf",
+            *before, BIN / "accessory-fleet", "--bus", world.bus.address, "--config", fleet.gateway(gateway) / "fleet.conf",
             "--state-directory", self.state, "--log-level", "debug", environment=environment)
 
     def wait_connected(self, times=1):
@@ -129,7 +130,8 @@ class Listener:
 class Fleet:
     """The operator's directory, a broker, and a signer that knows the formats from the documents alone."""
 
-    def __init__(self, *gateways, name="hall"):
+    def __init__(self, *gateways, name="hall", host=None):
+        """`host` is the broker's name for the gateways; without one they have its address."""
         process = os.getpid()
         self.name = name
         self.address = f"127.{1 + process // 256 % 250}.{process % 256}.{100 + next(_numbers) % 150}"
@@ -140,7 +142,7 @@ class Fleet:
         self.agents = []
         self.broker = None
         try:
-            self.run("init", name, "--broker", f"mqtts://{self.address}")
+            self.run("init", name, "--broker", f"mqtts://{host or self.address}")
             for gateway in gateways:
                 self.add(gateway)
             self.start_broker()
@@ -193,6 +195,13 @@ class Fleet:
     def restart_broker(self, *signals):
         self.broker.stop(*signals)
         self.start_broker()
+
+    def collected(self, gateway):
+        """The lines of a gateway's trail at the operator."""
+        file = self.path / f"audit/{gateway}.jsonl"
+        # The last line may be on its way to the file.
+        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def listen(self, user="operators", *filters, **more):
         listener = Listener(self, user, **more)
