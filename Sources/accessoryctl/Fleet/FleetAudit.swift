@@ -105,8 +105,9 @@ final class AuditCollector {
             if !isInTime { askAgain() }
             if let reason = failure {
                 guard quiet == nil else { throw OperatorDirectory.Problem("the connection to the broker has ended: \(reason)") }
+                reconnect(because: reason)
+                // Attempts may have failed, too.
                 failure = nil
-                try reconnect()
             } else if let quiet, client.loop.now - lastLine >= Int64(quiet) * 1_000_000 {
                 break
             }
@@ -114,14 +115,16 @@ final class AuditCollector {
         client.end()
     }
 
-    private func reconnect() throws {
+    private func reconnect(because reason: String) {
+        StandardOutput.errorLine("the connection to the broker has ended: \(reason); trying again")
         while true {
             _ = client.loop.run(until: { false }, timeout: .seconds(2))
-            do { try client.connect() } catch { continue }
-            client.onMessage = { [weak self] gateway, end, message in
-                if end == FleetTopics.audit { self?.receive(gateway, message.payload) }
+            do {
+                try client.connect()
+                return try begin()
+            } catch {
+                continue
             }
-            return try begin()
         }
     }
 
