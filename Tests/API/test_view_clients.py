@@ -26,7 +26,7 @@ async def main():
     heard = asyncio.Event()
     async with BleakScanner(lambda _device, _advert: heard.set()) as scanner:
         await heard.wait()
-        # What else is shown has as much time as it usually takes.
+        # Other devices have as much time to be shown as usual.
         await asyncio.sleep(1.0)
         devices = scanner.discovered_devices
     print("found", *sorted(each.address for each in devices), flush=True)

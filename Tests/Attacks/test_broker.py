@@ -185,7 +185,7 @@ class BrokersOwner(FleetAttack):
             self.owner.publish(self.topic("audit-seen"), payload, retain=True)
         self.settle()
         self.fleet.run("audit", "--quiet", 2)
-        lines = [json.loads(line) for line in (self.fleet.path / "audit/gw-1.jsonl").read_text().splitlines()]
+        lines = self.fleet.collected("gw-1")
         trail = [int(each["id"]) for each in self.world.admin.call("/org/accessorysetup1/admin", "org.accessorysetup1.Admin", "GetAudit", "a{sv}", {})]
         self.assertEqual([each["id"] for each in lines if each["trail"] == lines[-1]["trail"]], trail)
 

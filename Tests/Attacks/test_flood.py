@@ -92,7 +92,7 @@ class Flood(Limited):
 
     def test_huge_messages_on_the_bus(self):
         self.flood("""
-    # What waits for the daemon in the bus is bounded by the bus.
+    # The bus bounds the messages that wait in it for the daemon.
     buses = [dbus.bus.BusConnection(BUS) for _ in range(4)]
     huge = dbus.Dictionary({"huge": dbus.ByteArray(bytes(24 << 20))}, signature="sv")
     for _ in range(6):

@@ -101,8 +101,7 @@ class WholeGateways(APITest):
         return [(int(each["id"]), str(each["event"]), str(each["why"])) for each in lines]
 
     def collected(self, name):
-        file = self.fleet.path / f"audit/{name}.jsonl"
-        return [(each["id"], each["event"], each["why"]) for each in map(json.loads, file.read_text().splitlines())] if file.exists() else []
+        return [(each["id"], each["event"], each["why"]) for each in self.fleet.collected(name)]
 
     def differences(self):
         """Gateways whose reports or trails at the operator are not the daemon's."""

@@ -151,7 +151,7 @@ PLAYED = """
     window.playSome = async (from, count) => {
         for (let number = from; number < from + count; number += 1) {
             const what = change();
-            // What is awaited goes on, and what was scheduled is drawn.
+            // Awaited calls go on, and scheduled changes are drawn.
             await frame();
             await frame();
             if (complaints.length > 0) return { number, what, complaints };
