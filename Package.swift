@@ -152,7 +152,7 @@ let package = Package(
             ], swiftSettings: settings),
 
         // Many gateways: an MQTT connection, the words of a fleet, and the agent on each gateway.
-        .target(name: "MQTTClient", dependencies: ["CMosquitto", "DBusKit"], swiftSettings: settings),
+        .target(name: "MQTTClient", dependencies: ["CMosquitto", "DBusKit", "InternetAddresses"], swiftSettings: settings),
         .target(name: "FleetProtocol", dependencies: ["CSodium", "JSONText"], swiftSettings: settings),
         .target(
             name: "FleetAgent",

@@ -5,6 +5,7 @@
 internal import CMosquitto
 public import DBusKit
 internal import Glibc
+internal import InternetAddresses
 
 /// A connection to an MQTT broker.
 public final class MQTTConnection {
@@ -43,7 +44,8 @@ public final class MQTTConnection {
         self.settings = settings
         self.handler = handler
         Self.initialize()
-        NameLookup.isAddress(settings.host) ? begin() : resolve()
+        // An address needs no look-up.
+        InternetAddress(settings.host) != nil ? begin() : resolve()
     }
 
     deinit {

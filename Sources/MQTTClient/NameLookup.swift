@@ -33,14 +33,9 @@ final class NameLookup {
         source?.cancel()
     }
 
-    /// Whether a text is an address, which nothing has to be asked about.
-    static func isAddress(_ host: String) -> Bool { find(host, AI_NUMERICHOST) == 0 }
-
-    private static func find(_ host: String, _ flags: Int32 = 0) -> Int32 {
-        var hints = addrinfo()
-        hints.ai_flags = flags
+    private static func find(_ host: String) -> Int32 {
         var found: UnsafeMutablePointer<addrinfo>?
-        let code = getaddrinfo(host, nil, &hints, &found)
+        let code = getaddrinfo(host, nil, nil, &found)
         if let found { freeaddrinfo(found) }
         return code
     }
